@@ -1,0 +1,68 @@
+PYTHON ?= python3
+VENV := .venv
+LOCK_VENV := .venv-lock
+PIP := $(VENV)/bin/python -m pip
+COMPILE := $(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+
+# Says in one line what is wrong with the Python at hand, before anything is made with it.
+define check_python
+@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here: install Python 3.10 or newer, or say make PYTHON=..."; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	|| { echo "ullage needs Python 3.10 or newer, and $(PYTHON) is `$(PYTHON) -V 2>&1`: say make PYTHON=..."; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	|| { echo "$(PYTHON) -m venv does not work here; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
+endef
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help venv test lint types unit demo lock clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+venv: $(VENV)/.installed ## Set up .venv (again only when something changed)
+
+$(VENV)/.requirements: requirements/dev.txt
+	$(check_python)
+	@echo "== venv: $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.requirements pyproject.toml
+	@echo "== install: ullage, editable"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: lint types unit ## Run every check: ruff, mypy, pytest
+
+lint: venv ## Run ruff
+	@echo "== lint: ruff check"
+	@$(VENV)/bin/ruff check .
+
+types: venv ## Run mypy
+	@echo "== types: mypy"
+	@$(VENV)/bin/mypy
+
+unit: venv ## Run pytest
+	@echo "== unit: pytest"
+	@$(VENV)/bin/python -m pytest
+
+demo: venv ## Show ullage at work
+	@$(VENV)/bin/python -m ullage.demo
+
+lock: $(LOCK_VENV)/.installed ## Refresh requirements/*.txt from requirements/*.in
+	$(COMPILE) requirements/core.in --output-file requirements/core.txt
+	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
+
+$(LOCK_VENV)/.installed:
+	$(check_python)
+	@$(PYTHON) -m venv --clear $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip install --quiet uv
+	@touch $@
+
+clean: ## Remove all that was made
+	rm -rf $(VENV) $(LOCK_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
