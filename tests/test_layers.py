@@ -29,10 +29,10 @@ CORE_MAY_NOT = {
     "capacity": {"engines", "findings", "deployment"},
     "engines": {"findings", "deployment"},
 }
-IO_MODULES = set(
-    "socket http urllib urllib3 requests subprocess asyncio os pathlib io ssl sys click rich threading concurrent "
-    "shutil tempfile glob logging".split()
-)
+IO_MODULES = {
+    "socket", "http", "urllib", "urllib3", "requests", "subprocess", "asyncio", "os", "pathlib", "io", "ssl", "sys",
+    "click", "rich", "threading", "concurrent", "shutil", "tempfile", "glob", "logging",
+}
 WHERE_TO_PUT_IT = (
     "list it in LAYERS in tests/test_layers.py: under atoms if everything stands on it, readers if it looks at "
     "the world, core if it reckons and does no I/O, faces if a person runs or reads it, tank if it is part of the tank"
