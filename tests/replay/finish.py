@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .pages import PagePool, PoolEmpty
+from .pages import PagePool, PoolEmptyError
 
 
 def finish(*, pool: int, page: int, prompt: int, output: int, n: int) -> bool:
@@ -14,6 +14,6 @@ def finish(*, pool: int, page: int, prompt: int, output: int, n: int) -> bool:
             for pages in held:
                 if tokens > len(pages) * page:
                     pages += full.take(1)
-    except PoolEmpty:
+    except PoolEmptyError:
         return False
     return True

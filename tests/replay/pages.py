@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class PoolEmpty(Exception):
+class PoolEmptyError(Exception):
     """Fewer pages are free than were asked for."""
 
 
@@ -20,7 +20,7 @@ class PagePool:
     def take(self, tokens: int) -> list[int]:
         """Take pages until they hold that many tokens; take none when they do not suffice."""
         if tokens > self.free:
-            raise PoolEmpty
+            raise PoolEmptyError
         taken: list[int] = []
         while len(taken) * self.page < tokens:
             taken.append(self._free.pop())

@@ -71,7 +71,7 @@ def admitted(
     extra_slots: int = 0,
     swa_pool: int | None = None,
     window: int = 0,
-    draft: int = 0,
+    draft: int = 0,  # noqa: ARG001
     started: bool = True,
 ) -> int:
     """How many identical requests are in together when none has generated anything yet.

@@ -6,14 +6,14 @@ import pytest
 
 from . import sglang_decode, sglang_prefill, sglang_unified
 from .finish import finish
-from .pages import PagePool, PoolEmpty, swa_tail
+from .pages import PagePool, PoolEmptyError, swa_tail
 
 
 def test_pool_hands_out_whole_pages() -> None:
     pool = PagePool(39, 10)  # 3 pages
     assert len(pool.take(11)) == 2
     assert pool.free == 10
-    with pytest.raises(PoolEmpty):
+    with pytest.raises(PoolEmptyError):
         pool.take(11)
     assert pool.free == 10
     assert pool.take(0) == []
