@@ -16,6 +16,6 @@ def admitted(*, pool: int, page: int, prompt: int, max_running: int, window_cap:
         return 0  # refused at once
     full = PagePool(pool, page)
     inflight: list[list[int]] = []  # the pages of each
-    while len(inflight) < max_running and prompt + _MAX_NEW + page <= full.free:
+    while len(inflight) < max_running and prompt + _MAX_NEW + page < full.free:
         inflight.append(full.take(prompt))
     return len(inflight)

@@ -55,7 +55,7 @@ class _Server:
             return False
         needed = candidate.uncached + candidate.future + self.full.page
         return (
-            needed <= self.remaining(this_pass) and self.fits_swa(candidate, this_pass) and self.fits_states(this_pass)
+            needed < self.remaining(this_pass) and self.fits_swa(candidate, this_pass) and self.fits_states(this_pass)
         )
 
     def fits_swa(self, candidate: _Request, this_pass: _Pass) -> bool:

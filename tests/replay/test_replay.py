@@ -100,9 +100,10 @@ class TestUnified:
         for ratio in (0.1, 0.5):
             assert sglang_unified.burst(pool=100, page=10, prompt=15, max_new=20, ratio=ratio, max_running=99) == 2
 
-    def test_what_is_left_exactly_fits(self) -> None:
-        assert sglang_unified.admitted(pool=45, page=5, prompt=20, max_new=20, ratio=0.5, max_running=99) == 1
-        assert sglang_unified.admitted(pool=45, page=5, prompt=20, max_new=21, ratio=0.5, max_running=99) == 0
+    def test_what_is_left_must_be_more_than_what_is_needed(self) -> None:
+        # schedule_policy.py turns a candidate away at `total_tokens >= rem_total_tokens`.
+        assert sglang_unified.admitted(pool=45, page=5, prompt=20, max_new=19, ratio=0.5, max_running=99) == 1
+        assert sglang_unified.admitted(pool=45, page=5, prompt=20, max_new=20, ratio=0.5, max_running=99) == 0
 
     def test_a_shared_prefix_is_held_once(self) -> None:
         # The first needs 45, holds 10 + 10. Later: needs 35, holds 10. Remaining 100, 78, 66, 54, 42, then 30.

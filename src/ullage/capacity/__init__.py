@@ -1,0 +1,1 @@
+"""What pools hold: demand of a request, admission by a rule that an engine supplies, and the limits that follow. Pure."""

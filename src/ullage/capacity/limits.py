@@ -1,0 +1,148 @@
+"""The limits of one server for a request shape: admits, safe, what binds each, what happens beyond, the longest request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..figure import Figure, derived, missing
+from .admission import Admitted
+from .pool import Pool
+from .request import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A bound on the length of one request. `certain` False: it holds in some versions, and which one runs is not known."""
+
+    what: str
+    tokens: Figure
+    beyond: str
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Longest:
+    """The longest request that is served: for certain, and if the doubtful ceiling holds too."""
+
+    tokens: Figure
+    ceiling: Ceiling | None
+    perhaps: Ceiling | None = None
+
+    def refuses(self, shape: Shape) -> Ceiling | None:
+        return self.ceiling if self.ceiling and shape.prompt > self.ceiling.tokens.count else None
+
+    def may_refuse(self, shape: Shape) -> Ceiling | None:
+        return self.perhaps if self.perhaps and shape.prompt > self.perhaps.tokens.count else None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimit:
+    """What one pool, all its partitions together, says of a shape."""
+
+    pool: Pool
+    admits: Admitted
+    safe: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The answer for a shape. `safe` never exceeds `admits.low`; `uncounted` names pools that could bind but are not known."""
+
+    shape: Shape
+    admits: Figure
+    safe: Figure
+    binds: str
+    safe_binds: str
+    beyond: str
+    overflow: str
+    by_pool: tuple[PoolLimit, ...]
+    uncounted: tuple[Pool, ...] = ()
+    refused: Ceiling | None = None
+    perhaps_refused: Ceiling | None = None
+
+
+def longest(ceilings: Sequence[Ceiling]) -> Longest:
+    """The least of the certain ceilings; a doubtful one is told only where it is lower."""
+    known = [c for c in ceilings if c.tokens.known]
+    certain = min((c for c in known if c.certain), key=lambda c: c.tokens.count, default=None)
+    doubtful = min((c for c in known if not c.certain), key=lambda c: c.tokens.count, default=None)
+    if certain is None:
+        reason = "; ".join(c.tokens.note for c in ceilings if not c.tokens.known) or "neither the context length nor the pool is known"
+        return Longest(missing("longest_request", "tokens", reason), None, doubtful)
+    tokens = derived("longest_request", certain.tokens.count, "tokens", tuple(c.tokens for c in known if c.certain), f"the least: {certain.what}")
+    lower = doubtful if doubtful and doubtful.tokens.count < certain.tokens.count else None
+    return Longest(tokens, certain, lower)
+
+
+def limits(pools: Sequence[Pool], ceilings: Sequence[Ceiling], shape: Shape) -> Limits:
+    """How many requests of `shape` (output named) run in parallel. Pools that are not known are left out, and named."""
+    reach = longest(ceilings)
+    refused = reach.refuses(shape)
+    counted = [_ask(pool, shape) for pool in pools if pool.counted]
+    uncounted = tuple(pool for pool in pools if not pool.counted)
+    if not counted:
+        return _unknown(shape, uncounted, refused)
+    if refused:
+        return _refused(shape, refused, counted, uncounted)
+    return _least(shape, counted, uncounted, reach.may_refuse(shape))
+
+
+def _ask(pool: Pool, shape: Shape) -> PoolLimit:
+    assert pool.demand is not None
+    admits = pool.rule.admits(pool.size.count, pool.demand, shape).times(pool.partitions)
+    return PoolLimit(pool, admits, pool.holds(shape))
+
+
+def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], perhaps: Ceiling | None) -> Limits:
+    at_low = min(counted, key=lambda c: c.admits.low)
+    at_high = min(counted, key=lambda c: c.admits.high)
+    full = min(counted, key=lambda c: c.safe)
+    now = min(c.admits.now if c.admits.now is not None else c.admits.high for c in counted)
+    live = any(c.admits.now is not None for c in counted)
+    admitted = Admitted(at_low.admits.low, at_high.admits.high, now if live else None)
+    safe_from = full if full.safe <= admitted.low else at_low
+    return Limits(
+        shape=shape,
+        admits=_admits_figure(admitted, counted, uncounted),
+        safe=derived("safe", min(full.safe, admitted.low), "requests", _inputs(safe_from.pool), "all can finish at their full length; never more than are admitted"),
+        binds=at_high.pool.name if at_low.pool is at_high.pool else f"{at_low.pool.name} to {at_high.pool.name}",
+        safe_binds=safe_from.pool.name,
+        beyond=at_high.pool.beyond,
+        overflow=full.pool.overflow if full.safe < admitted.high else "",
+        by_pool=tuple(counted),
+        uncounted=uncounted,
+        perhaps_refused=perhaps,
+    )
+
+
+def _admits_figure(admitted: Admitted, counted: list[PoolLimit], uncounted: tuple[Pool, ...]) -> Figure:
+    inputs = tuple(figure for c in counted for figure in _inputs(c.pool))
+    note = "the least over its pools"
+    if uncounted:
+        note += "; not counted: " + ", ".join(f"{p.name} ({p.unknown or p.size.note})" for p in uncounted)
+    value = admitted.now if admitted.now is not None else admitted.low
+    spread = admitted.low != admitted.high
+    figure = derived("admits", value, "requests", inputs, note)
+    return _with_range(figure, admitted) if spread else figure
+
+
+def _with_range(figure: Figure, admitted: Admitted) -> Figure:
+    live = "now, by the live ratio" if admitted.now is not None else "the low end of a range: the ratio in effect is not known"
+    return Figure(figure.name, figure.value, figure.unit, figure.kind, inputs=figure.inputs, note=f"{figure.note}; {live}", low=admitted.low, high=admitted.high)
+
+
+def _inputs(pool: Pool) -> tuple[Figure, ...]:
+    return (pool.size, *pool.inputs)
+
+
+def _refused(shape: Shape, ceiling: Ceiling, counted: list[PoolLimit], uncounted: tuple[Pool, ...]) -> Limits:
+    zero = derived("admits", 0, "requests", (ceiling.tokens,), f"{ceiling.what} is {ceiling.tokens.count:,} tokens")
+    return Limits(shape, zero, zero.renamed("safe"), ceiling.what, ceiling.what, ceiling.beyond, "", tuple(counted), uncounted, refused=ceiling)
+
+
+def _unknown(shape: Shape, uncounted: tuple[Pool, ...], refused: Ceiling | None) -> Limits:
+    reason = "; ".join(dict.fromkeys(p.size.note if not p.size.known else p.unknown for p in uncounted)) or "no pool is known"
+    return Limits(
+        shape, missing("admits", "requests", reason), missing("safe", "requests", reason), "not known", "not known", "", "", (), uncounted, refused
+    )

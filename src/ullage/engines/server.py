@@ -1,0 +1,93 @@
+"""Server: what is known of one running server, whichever engine it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..capacity.limits import Ceiling
+from ..capacity.pool import Pool
+from ..evidence import Evidence
+from ..figure import Figure, missing
+
+
+class Role(str, Enum):
+    UNIFIED = "unified"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    ROUTER = "router"
+    UNKNOWN = "role not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What was asked for beside what is in effect: two quantities, whatever the engine calls them."""
+
+    label: str
+    requested: Figure
+    effective: Figure
+    why: str = ""  # why they differ, where the evidence says it
+
+    @property
+    def differs(self) -> bool:
+        both = self.requested.known and self.effective.known
+        return both and self.requested.value != self.effective.value
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One quantity, two sources, two values. The first is the one that was trusted; `why` says why."""
+
+    quantity: str
+    figures: tuple[Figure, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierStart:
+    """A start that stands in the same evidence before the current one. Its figures never outrank the current one's."""
+
+    began: str
+    figures: Mapping[str, Figure]
+    why_earlier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank's own figures (a data-parallel rank, a tensor-parallel rank), where they were told apart."""
+
+    name: str
+    figures: Mapping[str, Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`figures` holds the trusted figure of each quantity under the engine's own name; `usage` what is in use now."""
+
+    name: str
+    engine: str
+    role: Role
+    figures: Mapping[str, Figure]
+    settings: tuple[Setting, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    usage: Mapping[str, Figure] = field(default_factory=dict)
+    default_output: Figure = field(default_factory=lambda: missing("default_output_tokens", "tokens", "not known"))
+    ranks: tuple[Rank, ...] = ()
+    earlier: tuple[EarlierStart, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
+    notes: tuple[str, ...] = ()
+
+    def figure(self, name: str, unit: str = "") -> Figure:
+        """The trusted figure, or a missing one that says that nothing states it."""
+        return self.figures.get(name) or missing(name, unit, "no evidence states it")
+
+    def use(self, name: str, unit: str = "") -> Figure:
+        return self.usage.get(name) or missing(name, unit, "no evidence states it")
+
+    def says(self, name: str) -> object:
+        """The plain value, or None."""
+        return self.figure(name).value

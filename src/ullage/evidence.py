@@ -1,0 +1,95 @@
+"""Evidence: what was read, of whom, where and when. Secrets are masked before one of these is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose evidence it is. Items with equal origin belong to one server; others are joined by what they say."""
+
+    target: str  # the URL, file or "--flags" that was named
+    stream: str = ""  # a container, unit or process tag inside the target
+    host: str = ""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One record of a log, without the prefixes of journald, containers and terminals."""
+
+    number: int  # line number where known, else byte offset (see `Log.numbered`)
+    text: str
+    time: str = ""  # as the collector printed it, if it printed one
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The part of a log that was kept: around its last start, its end, and earlier starts within reach."""
+
+    lines: tuple[LogLine, ...]
+    numbered: bool = True  # False: `LogLine.number` is a byte offset, for a file too large to count lines in
+    gaps: tuple[str, ...] = ()  # what was passed over, in words
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON document."""
+
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One Prometheus sample; NaN and infinities stay as they were sent."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A metrics page."""
+
+    samples: tuple[Sample, ...]
+    problems: tuple[str, ...] = ()  # lines that are no metrics, duplicated series
+
+
+@dataclass(frozen=True, slots=True)
+class Argv:
+    """A command line, word by word, and the environment that was stated with it."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What could not be read: a status word, one line of reason, one line of what to do."""
+
+    status: str  # "timeout", "refused", "401", "404", "not json", ...
+    reason: str
+    advice: str = ""
+
+
+Content = Log | Document | Samples | Argv | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One item. `topic` says which endpoint it answers ("server_info"), or is "" where only the content can tell."""
+
+    origin: Origin
+    place: str  # the full URL or path
+    topic: str
+    read_at: datetime
+    content: Content
+
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.content, Failure)

@@ -1,0 +1,15 @@
+"""Every test runs with a clean environment: no key, no proxy, no colour setting of the machine leaks in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ullage", deadline=None)  # a busy machine is not a failure
+settings.load_profile("ullage")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
