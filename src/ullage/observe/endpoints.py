@@ -1,0 +1,145 @@
+"""All endpoints of all servers, at once: two rounds, so at most two time limits for everything.
+
+Round one asks each endpoint under its first path. Round two asks the older names of those that were not there, and the
+endpoints that wait for another one (`only_if`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from ..evidence import Evidence, Failure, Origin
+from ..masking import Masker
+from .http import Access, get
+from .targets import normalise, split_path
+
+__all__ = ["Endpoint", "normalise", "read_servers", "split_path"]
+
+MAX_WORKERS = 32
+NOT_THERE = ("404", "405")
+HUNG_S = 0.1  # what a further question to a hung server may cost, where requests have to queue
+WHOLE_SERVER = ("refused", "dns", "unreachable", "tls", "timeout")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """`paths` are alternatives, the newest name first. `only_if`: ask only when the endpoint of that topic answered."""
+
+    topic: str
+    paths: tuple[str, ...]
+    only_if: str = ""
+
+
+@dataclass(frozen=True)
+class _Question:
+    target: str  # as the caller named it
+    base: str
+    endpoint: Endpoint
+    paths: tuple[str, ...]
+
+
+Answers = dict[_Question, list[Evidence]]
+
+
+def read_servers(
+    bases: Sequence[str], endpoints: Sequence[Endpoint], access_for: Callable[[str], Access], masker: Masker
+) -> list[Evidence]:
+    """A base that ends in the path of a known endpoint is asked for that one alone.
+
+    A server that cannot be reached at all is reported once, with topic "".
+    """
+    reader = _Reader(access_for, masker)
+    questions = [question for base in dict.fromkeys(bases) for question in _questions(base, endpoints)]
+    first = reader.ask([replace(q, paths=q.paths[:1]) for q in questions if not q.endpoint.only_if])
+    second = reader.ask(_second_round(questions, first))
+    found = [_best(first, second, question) for question in questions]
+    return _once_per_dead_server([item for item in found if item is not None])
+
+
+def _questions(target: str, endpoints: Sequence[Endpoint]) -> list[_Question]:
+    base, asked = split_path(target, [path for endpoint in endpoints for path in endpoint.paths])
+    if asked:
+        endpoint = next(e for e in endpoints if asked in e.paths)
+        return [_Question(target, base, replace(endpoint, only_if=""), (asked,))]
+    return [_Question(target, base, endpoint, endpoint.paths) for endpoint in endpoints]
+
+
+class _Reader:
+    def __init__(self, access_for: Callable[[str], Access], masker: Masker) -> None:
+        self._access_for, self._masker = access_for, masker
+        self._hung: set[str] = set()
+        self._crowded = False
+
+    def ask(self, questions: list[_Question]) -> Answers:
+        """In turn over the servers: a hung one cannot fill all the workers before the others had theirs."""
+        jobs = _in_turn([(question, path) for question in questions for path in question.paths])
+        self._hung.clear()
+        self._crowded = len(jobs) > MAX_WORKERS
+        if not jobs:
+            return {}
+        with ThreadPoolExecutor(min(MAX_WORKERS, len(jobs))) as pool:
+            answers = list(pool.map(self._get, jobs))
+        found: Answers = {}
+        for (question, _), evidence in zip(jobs, answers, strict=True):
+            found.setdefault(question, []).append(evidence)
+        return found
+
+    def _get(self, job: tuple[_Question, str]) -> Evidence:
+        question, path = job
+        access = self._access_for(question.target)
+        if self._crowded and question.base in self._hung:
+            access = replace(access, timeout_s=min(access.timeout_s, HUNG_S))
+        evidence = get(question.base + path, access, self._masker, question.endpoint.topic)
+        if _status(evidence) in WHOLE_SERVER:
+            self._hung.add(question.base)
+        else:
+            self._hung.discard(question.base)
+        return replace(evidence, origin=Origin(self._masker.text(question.base)))
+
+
+def _in_turn(jobs: list[tuple[_Question, str]]) -> list[tuple[_Question, str]]:
+    place: dict[str, int] = {}
+    turns = []
+    for job in jobs:
+        turns.append(place.setdefault(job[0].base, 0))
+        place[job[0].base] += 1
+    return [job for _, job in sorted(zip(turns, jobs, strict=True), key=lambda pair: pair[0])]
+
+
+def _status(evidence: Evidence) -> str:
+    return evidence.content.status if isinstance(evidence.content, Failure) else ""
+
+
+def _second_round(questions: list[_Question], first: Answers) -> list[_Question]:
+    answered = {(q.base, q.endpoint.topic) for q, items in first.items() if not items[0].failed}
+    again = []
+    for question in questions:
+        earlier = first.get(replace(question, paths=question.paths[:1]))
+        if earlier is None and (question.base, question.endpoint.only_if) in answered:
+            again.append(question)
+        elif earlier and _status(earlier[0]) in NOT_THERE and question.paths[1:]:
+            again.append(replace(question, paths=question.paths[1:]))
+    return again
+
+
+def _best(first: Answers, second: Answers, question: _Question) -> Evidence | None:
+    """The first that was there, in the order of the paths; else the first."""
+    heads = first.get(replace(question, paths=question.paths[:1]), [])
+    tails = second.get(replace(question, paths=question.paths[1:]), []) or second.get(question, [])
+    items = heads + tails
+    return next((item for item in items if _status(item) not in NOT_THERE), items[0] if items else None)
+
+
+def _once_per_dead_server(items: list[Evidence]) -> list[Evidence]:
+    """Where no endpoint of a server could be reached, one Failure says so for all."""
+    alive = {item.origin.target for item in items if _status(item) not in WHOLE_SERVER}
+    kept: list[Evidence] = []
+    for item in items:
+        target = item.origin.target
+        if target in alive:
+            kept.append(item)
+        elif all(other.origin.target != target for other in kept):
+            kept.append(replace(item, topic="", place=target))
+    return kept

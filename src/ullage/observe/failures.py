@@ -1,0 +1,105 @@
+"""What can go wrong with a request, in one line each, with what to do about it."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..evidence import Content, Failure, Samples
+from ..masking import Masker
+from .body import looks_like_html
+
+if TYPE_CHECKING:
+    from urllib3.connection import HTTPConnection
+
+_SHOWN_BODY = 200
+_NOT_THERE = (404, 405)
+_MIB = 2**20
+
+
+class TooLargeError(Exception):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is larger than {limit / _MIB:g} MiB")
+
+
+def break_off(connection: HTTPConnection | None) -> None:
+    """Ends whatever the other thread still waits for on this connection."""
+    sock = connection.sock if connection else None
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def timeout(seconds: float) -> Failure:
+    reason = f"no full answer within {seconds:g} s"
+    return Failure("timeout", reason, "the server may hang or load; --timeout SECONDS waits longer")
+
+
+def elsewhere(url: str) -> Failure:
+    return Failure("redirect", f"sends on to {url}", "name that URL itself, if it is the server you mean")
+
+
+def from_status(status: int, phrase: str, text: str, masker: Masker) -> Failure:
+    said = _said(text, masker)
+    if status in (401, 403):
+        return Failure(str(status), f"the server wants a key{said}", "pass a key with --api-key-env NAME")
+    if status in _NOT_THERE:
+        return Failure(str(status), f"no such endpoint{said}")
+    if status == 204:
+        return Failure("empty", "answered, with nothing in it")
+    return Failure(str(status), f"HTTP {status} {masker.text(phrase)}".rstrip() + said)
+
+
+def _said(text: str, masker: Masker) -> str:
+    words = " ".join(masker.text(text).split())
+    if not words or looks_like_html(text):
+        return ""
+    return f": {''.join(c for c in words[:_SHOWN_BODY] if c.isprintable())}"
+
+
+def mark_cut(content: Content) -> Content:
+    """What a broken connection left of an answer: metrics count as far as they go."""
+    if isinstance(content, Samples):
+        return replace(content, problems=(*content.problems, "the connection broke off within the page"))
+    if isinstance(content, Failure):
+        return replace(content, reason=f"the connection broke off: {content.reason}")
+    return content
+
+
+def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
+    from ssl import SSLError
+
+    from urllib3 import exceptions
+
+    reason = masker.text(" ".join(str(error).split()))[:_SHOWN_BODY]
+    if isinstance(error, TooLargeError):
+        return Failure("too large", reason)
+    if isinstance(error, exceptions.NameResolutionError):
+        return Failure("dns", "no such host name", "check the host name")
+    if isinstance(error, (TimeoutError, exceptions.TimeoutError)):
+        return timeout(seconds)
+    if isinstance(error, (SSLError, exceptions.SSLError)):
+        return _tls(error, reason)
+    if isinstance(error, exceptions.NewConnectionError):
+        return _unconnected(error.__cause__)
+    if isinstance(error, exceptions.DecodeError):
+        return Failure("not understood", "the answer is not compressed the way it says")
+    if isinstance(error, FileNotFoundError):
+        return Failure("tls", "the --cacert file cannot be read", "check --cacert FILE")
+    return Failure("broken", f"the connection broke: {reason or type(error).__name__}", "is this an HTTP server?")
+
+
+def _unconnected(cause: BaseException | None) -> Failure:
+    if isinstance(cause, ConnectionRefusedError):
+        return Failure("refused", "nothing listens there", "is the server running, and is the port right?")
+    words = cause.strerror if isinstance(cause, OSError) and cause.strerror else "no connection"
+    return Failure("unreachable", words, "check the address and the network")
+
+
+def _tls(error: Exception, reason: str) -> Failure:
+    if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
+        return Failure("tls", "the server does not speak TLS on this port", "use http:// instead of https://")
+    verify = getattr(error, "verify_message", "")
+    return Failure("tls", f"the certificate is not trusted: {verify or reason}", "--cacert FILE or --insecure")
