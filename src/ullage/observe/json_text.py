@@ -16,7 +16,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)", re.DOTALL)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null", "nan": "NaN", "inf": "Infinity"}
 _TOKEN = re.compile(
-    r"""(?P<raw>\b[rR])?\b?[bB]?(?P<text>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+    r"""(?P<raw>\b[rR])?(?:\b[bB])?(?P<text>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
     r"""|(?P<word>\b(?:True|False|None|nan|inf)\b)|(?P<object><[^<>'"]*(?:'[^'<>]*'[^<>'"]*)*>)"""
     r"""|(?P<key>-?\b\d+(?=\s*:))|(?P<open>\()|(?P<close>,?\s*\))|(?P<comma>,(?=\s*[\]}]))""",
     re.DOTALL,

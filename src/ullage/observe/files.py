@@ -1,0 +1,128 @@
+"""A captured file or standard input: a JSON document, metrics, a command line, or a log; only it can tell which."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import datetime, timezone
+from typing import Any, BinaryIO
+
+from ..evidence import Content, Document, Evidence, Failure, Origin
+from ..masking import Masker
+from . import body, json_lines, json_text, metrics_text, shell
+from .file_kinds import unopened, unreadable
+from .handles import readable
+from .log_file import LogScan, read_log
+from .prefixes import strip
+
+_HEAD = 65536
+_LARGEST_DOCUMENT = 32 * 2**20
+_LARGEST_COMMAND = 65536
+_TIMED = re.compile(
+    r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
+)
+
+
+def read_file(path: str, scan: LogScan, masker: Masker, commands: re.Pattern[str]) -> list[Evidence]:
+    """`path` "-" is standard input. `commands` finds the programs whose command lines are of interest."""
+    reader = _Reader(path, scan, masker, commands)
+    if "\0" in path:
+        return [reader.evidence(Failure("missing", "no such file"))]
+    try:
+        if path == "-":
+            return reader.read(sys.stdin.buffer)
+        with open(path, "rb") as handle:
+            return reader.read(handle)
+    except OSError as error:
+        return [reader.evidence(unopened(error))]
+
+
+def argv_of(text: str, masker: Masker) -> Evidence:
+    """The words of `--flags "..."`. Raises UsageError where the quotes do not pair up."""
+    content = shell.flags(text).masked(masker)
+    return Evidence(Origin("--flags"), "--flags", "", datetime.now(timezone.utc), content)
+
+
+class _Reader:
+    def __init__(self, path: str, scan: LogScan, masker: Masker, commands: re.Pattern[str]) -> None:
+        self.scan, self.masker, self.commands = scan, masker, commands
+        self.name = "standard input" if path == "-" else masker.text(path)
+        self.read_at = datetime.now(timezone.utc)
+
+    def evidence(self, content: Content, stream: str = "", pid: int | None = None) -> Evidence:
+        return Evidence(Origin(self.name, stream, pid=pid), self.name, "", self.read_at, content)
+
+    def read(self, opened: BinaryIO) -> list[Evidence]:
+        with readable(opened) as handle:
+            size = handle.seek(0, 2)
+            handle.seek(0)
+            head = handle.read(_HEAD)
+            handle.seek(max(0, size - _HEAD))
+            failure = unreadable(head, handle.read(_HEAD))
+            if failure:
+                return [self.evidence(failure)]
+            return self._short(handle, head, size) or read_log(
+                handle, self.name, self.scan, self.masker, self.read_at
+            )
+
+    def _short(self, handle: BinaryIO, head: bytes, size: int) -> list[Evidence]:
+        """Everything but a log; [] for a log."""
+        text = body.without_headers(head.decode("utf-8", errors="replace"))
+        if body.looks_like_html(text):
+            return [self.evidence(Failure("html", "a web page, not a log, JSON or metrics"))]
+        if size > _LARGEST_DOCUMENT:
+            return []
+        if size > _HEAD and (text.lstrip()[:1] in "{[(" or metrics_text.looks_like_metrics(text)):
+            handle.seek(0)
+            text = body.without_headers(handle.read().decode("utf-8", errors="replace"))
+        return self._json(text) or self._metrics(text) or self._commands(text, size)
+
+    def _json(self, text: str) -> list[Evidence]:
+        if text.lstrip()[:1] not in ("{", "[", "("):
+            return []
+        try:
+            return self._document(json_text.load(text))
+        except ValueError:
+            content = body.document(text, self.masker)
+        if isinstance(content, Document) or not _is_log(text):
+            return [self.evidence(content)]
+        return []
+
+    def _document(self, data: Any) -> list[Evidence]:
+        if json_lines.is_certain(data):
+            return []
+        command = shell.of_json(data)
+        return [self.evidence(command.masked(self.masker) if command else Document(self.masker.document(data)))]
+
+    def _metrics(self, text: str) -> list[Evidence]:
+        if not metrics_text.looks_like_metrics(text):
+            return []
+        return [self.evidence(metrics_text.parse(text, self.masker))]
+
+    def _commands(self, text: str, size: int) -> list[Evidence]:
+        if size > _LARGEST_COMMAND:
+            return []
+        if "\0" in text:
+            words = text.rstrip("\0").split("\0")
+            found = [shell.of_words(words)] if self.commands.search(" ".join(words)) else []
+        else:
+            found = [] if _has_log_line(text) else shell.commands_in(text, self.commands)
+        several = len(found) > 1
+        return [
+            self.evidence(command.masked(self.masker), f"command {number}" if several else "", command.pid)
+            for number, command in enumerate(found, 1)
+        ]
+
+
+def _is_log(text: str) -> bool:
+    """Of a text that starts like JSON and is none: JSON records line by line, or lines with a time."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return json_lines.record_of(first) is not None or _has_log_line(text[:_HEAD])
+
+
+def _has_log_line(text: str) -> bool:
+    for line in text.splitlines():
+        found = strip(line)
+        if found.time or _TIMED.match(found.rest):
+            return True
+    return False

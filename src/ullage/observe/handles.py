@@ -1,0 +1,56 @@
+"""Makes of whatever was opened a binary file that can seek and holds UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, cast
+
+_SPOOL = 64 * 2**20  # held in memory up to this size, in a temporary file beyond
+_CHUNK = 2**20
+_MOST = 8 * 2**30  # of an input that never ends
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+@contextmanager
+def readable(handle: BinaryIO) -> Iterator[BinaryIO]:
+    """The handle itself where it will do, else a copy that lasts as long as the context."""
+    with ExitStack() as copies:
+        if not _can_seek(handle):
+            handle = _copy(handle, copies)
+        handle.seek(0)
+        coding = _UTF16.get(handle.read(2))
+        yield _decode(handle, coding, copies) if coding else handle
+
+
+def _can_seek(handle: BinaryIO) -> bool:
+    """Pipes cannot; files of /proc say that they can, and that they are empty."""
+    if not handle.seekable():
+        return False
+    handle.seek(0)
+    head = handle.read(1)
+    size = handle.seek(0, 2)
+    handle.seek(0)
+    return size >= len(head)
+
+
+def _copy(handle: BinaryIO, copies: ExitStack) -> BinaryIO:
+    spool = _spool(copies)
+    copied = 0
+    while copied < _MOST and (data := handle.read(_CHUNK)):
+        copied += spool.write(data)
+    return spool
+
+
+def _decode(handle: BinaryIO, coding: str, copies: ExitStack) -> BinaryIO:
+    spool = _spool(copies)
+    shutil.copyfileobj(codecs.getreader(coding)(handle, "replace"), codecs.getwriter("utf-8")(spool, "replace"), _CHUNK)
+    return spool
+
+
+def _spool(copies: ExitStack) -> BinaryIO:
+    from tempfile import SpooledTemporaryFile  # slow to import
+
+    return cast(BinaryIO, copies.enter_context(SpooledTemporaryFile(_SPOOL)))

@@ -1,0 +1,121 @@
+"""What collectors put before a line: journald, docker, compose, kubectl, terminals. Pure text functions.
+
+An engine's own tag (`[2026-02-27 14:33:22 TP1] ...`, `2026-11-29 20:59:37  INFO smg::server: ...`) is part of its line
+and stays; so does a wrapper that no known collector writes (`[ERROR] ...`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from . import json_lines
+
+
+class Stripped(NamedTuple):
+    stream: str
+    pid: int | None
+    time: str
+    rest: str
+
+
+SYSTEMD = "systemd"
+_ROUNDS = 4
+
+_ESCAPES = re.compile(
+    r"(?:\x1b|\\u001b|#033)\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff\ufeff]"
+)
+_REST = r"(?P<rest>(?s:.*))"
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?"
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
+_SHORT = r"(?:[^\W\d_]{2,6}\.?|\d{1,2}[月월]) {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)?"
+_FULL = r"[^\W\d_]{2,4}\.? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [A-Z+-][\w+-]*"
+_OTHER = r"\[ *\d+\.\d+\]|\d{9,11}\.\d{6}"
+_TAG = r"(?P<tag>[^\s:\[\]]+|\([^\s:\[\]]+\))"
+_HOST = r"(?:[^\s:\[\]]+ )?"
+_PID = r"\[(?P<pid>\d{1,18})\]"
+_JOURNAL = re.compile(rf"(?P<time>{_SHORT}|{_FULL}|{_ISO}{_ZONE}) {_HOST}{_TAG}(?:{_PID})?:(?: {_REST}|$)")
+_JOURNAL_ODD = re.compile(rf"(?P<time>{_OTHER}) {_HOST}{_TAG}{_PID}:(?: {_REST}|$)")
+_BOOT = re.compile(r"-- (?:Boot|Reboot|Logs begin|Journal begins|No entries)\b.*")
+_SYMBOL = re.compile(r"\[[^\w\s\[\]]{1,2}\] ")
+
+# Rust's own time stamp is followed by a level and a module path, and belongs to the program.
+_STAMP = re.compile(
+    rf"(?P<time>{_ISO}{_ZONE}) (?! ?(?:TRACE|DEBUG|INFO|WARN|ERROR) [\w:]+:)(?:(?:stdout|stderr) [FP] )?{_REST}"
+)
+_COMPOSE = re.compile(rf"(?P<stream>[A-Za-z0-9][\w.@-]{{0,126}}) {{1,64}}\|(?: {_REST}|$)")
+_KUBECTL = re.compile(rf"\[(?P<stream>pod/[^\s\]]+)\] ?{_REST}")
+
+_GLUED = re.compile(r"(?<=[^\s])\s*(?=\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[ \]])")
+_BREAK = re.compile(r"[\r\n]+")
+_INDENTED = re.compile(r"[ \t]{2,}\S")
+
+
+def clean(line: str) -> str:
+    """Without colours, cursor movements and other control characters (a tab stays)."""
+    return line if line.isascii() and line.isprintable() and "#033" not in line else _ESCAPES.sub("", line)
+
+
+def strip(line: str) -> Stripped:
+    """`line` is one record, without its line end."""
+    found = Stripped("", None, "", clean(line))
+    for _ in range(_ROUNDS):
+        outer = _outermost(found.rest)
+        if outer is None:
+            break
+        found = Stripped(outer.stream or found.stream, outer.pid or found.pid, outer.time or found.time, outer.rest)
+    return found
+
+
+def _outermost(text: str) -> Stripped | None:
+    """The first prefix of the text, taken off; None if there is none."""
+    if text.startswith("{"):
+        return _json(text)
+    if text.startswith("-- ") and _BOOT.fullmatch(text):
+        return None
+    match = _JOURNAL.fullmatch(text) or _JOURNAL_ODD.fullmatch(text)
+    if match:
+        return _journal(match)
+    match = _STAMP.fullmatch(text)
+    if match:
+        return Stripped("", None, match["time"], match["rest"])
+    match = _KUBECTL.fullmatch(text) or _COMPOSE.fullmatch(text)
+    return Stripped(match["stream"], None, "", match["rest"] or "") if match else None
+
+
+def _journal(match: re.Match[str]) -> Stripped:
+    tag, rest = match["tag"], match["rest"] or ""
+    if tag == SYSTEMD:
+        rest = _SYMBOL.sub("", rest, count=1)
+    return Stripped(tag, int(match["pid"]) if match["pid"] else None, match["time"], rest)
+
+
+def _json(text: str) -> Stripped | None:
+    record = json_lines.record_of(text)
+    if record is None:
+        return None
+    return Stripped(record.stream, record.pid, record.time, clean(record.message))
+
+
+def is_boot(text: str) -> bool:
+    return text.startswith("-- ") and _BOOT.fullmatch(text) is not None
+
+
+def records(line: str) -> list[Stripped]:
+    """A physical line, split where a progress bar rewrote it and where another record is glued on."""
+    found: list[Stripped] = []
+    for piece in _BREAK.split(line.rstrip("\r\n")):
+        first = strip(piece)
+        parts = [part for text in _BREAK.split(first.rest) for part in _GLUED.split(text)]
+        found += [first._replace(rest=part) for part in parts]
+    return found
+
+
+def continues(previous: str, text: str) -> bool:
+    """An indented line after one that ends with a comma belongs to it."""
+    return previous.endswith(",") and _INDENTED.match(text) is not None
+
+
+def join(previous: str, text: str) -> str:
+    return f"{previous} {text.strip()}"

@@ -1,0 +1,123 @@
+"""Command lines as people save them: from a terminal, a script, `ps`, /proc; word by word, with their environment."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, NamedTuple
+
+from ..errors import UsageError
+from ..evidence import Argv
+from ..masking import Masker
+
+_PROMPT = re.compile(r"\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*)")
+_UNIT_ENVIRONMENT = re.compile(r"^\s*Environment=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_SEPARATOR = re.compile(r"\|\|?|&&?|;;?")
+_REDIRECT = re.compile(r"(?:\d*|&)>{1,2}(?:&?\S+)?|<\S*")
+_PS = re.compile(
+    r"\S+ +(?P<aux>\d+) +[\d.]+ +[\d.]+ +\d+ +\d+ +\S+ +\S+ +\S+ +\d+:\d\d +"  # ps aux
+    r"|\S+ +(?P<ef>\d+) +\d+ +\d+ +\S+ +\S+ +\d\d:\d\d:\d\d +"  # ps -ef
+    r"| *(?P<args>\d+) +(?=\S*[/a-zA-Z])"  # ps -eo pid,args and pgrep -af
+)
+
+
+class Command(NamedTuple):
+    words: tuple[str, ...]
+    environment: dict[str, str]
+    pid: int | None = None
+
+    def masked(self, masker: Masker) -> Argv:
+        return Argv(masker.words(self.words), masker.environment(self.environment))
+
+
+def of_words(words: list[str]) -> Command:
+    """Leading assignments are environment; `env`, `nohup`, `sudo` and `exec` stay words."""
+    environment: dict[str, str] = {}
+    for word in words:
+        if _ASSIGNMENT.match(word) is None:
+            break
+        name, _, value = word.partition("=")
+        environment[name] = value
+    return Command(tuple(words[len(environment) :]), environment)
+
+
+def of_json(data: Any) -> Command | None:
+    """`["word", ...]`, or `{"argv": ["word", ...], "env": {...}}`."""
+    argv = data.get("argv") if isinstance(data, dict) else data
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        return None
+    env = data.get("env") if isinstance(data, dict) else None
+    stated = {name: str(value) for name, value in env.items()} if isinstance(env, dict) else {}
+    command = of_words(argv)
+    return command._replace(environment=stated | command.environment)
+
+
+def flags(text: str) -> Command:
+    """Raises UsageError where the quotes do not pair up."""
+    try:
+        return of_words(shlex.split(_joined(text)))
+    except ValueError as error:
+        raise UsageError(f"--flags cannot be read: {str(error).lower()}", "check its quotes") from None
+
+
+def commands_in(text: str, programs: re.Pattern[str]) -> list[Command]:
+    """The commands that start one of the programs. Variables exported before one count as its environment."""
+    lines = [line for line in _joined(text).splitlines() if line.strip()]
+    found = _commands([line for line in lines if not line.lstrip().startswith("#")], programs)
+    return found or _commands([line for line in lines if line.lstrip().startswith("# ")], programs)
+
+
+def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
+    found: list[Command] = []
+    exported: dict[str, str] = {}
+    for line in lines:
+        for command in _on_line(line):
+            text = " ".join(command.words)
+            if programs.search(text) and _starts_it(text, programs):
+                found.append(command._replace(environment=exported | command.environment))
+            elif command.words[:1] == ("export",):
+                exported |= of_words(list(command.words[1:])).environment
+            elif not command.words:
+                exported |= command.environment
+    return found
+
+
+def _on_line(line: str) -> list[Command]:
+    head = _PS.match(line)
+    pid = next((int(group) for group in head.groups() if group), None) if head else None
+    text = line[head.end() :] if head else _UNIT_ENVIRONMENT.sub("export ", _PROMPT.sub("", line, count=1))
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split() if head else []
+    return [of_words(part)._replace(pid=pid) for part in _parts(words)]
+
+
+def _parts(words: list[str]) -> list[list[str]]:
+    """The single commands of a shell line, without redirections and comments."""
+    parts: list[list[str]] = [[]]
+    redirected = False
+    for word in words:
+        if word.startswith("#"):
+            break
+        if _SEPARATOR.fullmatch(word):
+            parts.append([])
+        elif _REDIRECT.fullmatch(word):
+            redirected = word.endswith((">", "<"))
+            continue
+        elif not redirected:
+            parts[-1].append(word.removesuffix(";"))
+        redirected = False
+    return [part for part in parts if part]
+
+
+def _starts_it(text: str, programs: re.Pattern[str]) -> bool:
+    """Not a sentence about it, as in a log (`[INFO] Spawning: /opt/bin/server`), nor a search for it."""
+    match = programs.search(text)
+    before = text[: match.start()].split() if match else []
+    return not any(word.startswith("[") or word.endswith((":", ",")) for word in before) and before[:1] != ["grep"]
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"\\\r?\n", " ", text)
