@@ -32,7 +32,8 @@ def _split(text: str, units: str) -> tuple[str, str]:
 
 def _whole(text: str, digits: str, unit: str, factors: dict[str, int]) -> int:
     whole, _, fraction = digits.partition(".")
-    scaled, rest = divmod(int(whole + fraction) * factors[unit], 10 ** len(fraction))
+    scale = int("1" + "0" * len(fraction))
+    scaled, rest = divmod(int(whole + fraction) * factors[unit], scale)
     if rest:
         raise ValueError(f"{text!r} is not a whole number")
     return scaled

@@ -88,7 +88,7 @@ class TokenRatio:
     def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
         future, common = min(shape.named_output, self.clip), demand.common(shape)
         room = floor_to(size, demand.page) - (shape.prompt + future + demand.page)
-        return _first_failing(demand.admitted(shape) + ratio * future, room - 1) if room > 0 else 0
+        return _first_reaching(demand.admitted(shape) + ratio * future, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class PrefillPass:
 
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         room = floor_to(size, demand.page) - (shape.prompt + 1 + demand.page)
-        return Admitted.exactly(_first_failing(demand.admitted(shape), room - 1) if room > 0 else 0)
+        return Admitted.exactly(_first_reaching(demand.admitted(shape), room))
 
 
 def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) -> int:
@@ -105,3 +105,10 @@ def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) 
     if slope * start > room:
         return start
     return int(room // slope) + 1 if slope > 0 else _NEVER
+
+
+def _first_reaching(slope: int | Fraction, room: int) -> int:
+    """The least k >= 0 with slope * k >= room: the same for a test that asks for strictly more than is needed."""
+    if room <= 0:
+        return 0
+    return int(-(-room // slope)) if slope > 0 else _NEVER

@@ -1,0 +1,128 @@
+"""Deployment: servers with their roles, the router in front, and the limits of the whole for a request shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .capacity.chain import ChainLimits, chain
+from .capacity.limits import Limits, Longest, limits, longest
+from .capacity.request import Shape
+from .engines.server import Role, Server
+from .evidence import Evidence
+from .figure import Figure, derived, missing
+
+STANDARD_PROMPTS = (4096, 32768, 131072)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What was found. Prefill and decode servers together are one chain; anything else answers for itself."""
+
+    servers: tuple[Server, ...]
+    failed: tuple[Evidence, ...] = ()  # what could not be read
+
+    def of(self, *roles: Role) -> tuple[Server, ...]:
+        return tuple(s for s in self.servers if s.role in roles)
+
+    @property
+    def routers(self) -> tuple[Server, ...]:
+        return self.of(Role.ROUTER)
+
+    @property
+    def workers(self) -> tuple[Server, ...]:
+        return tuple(s for s in self.servers if s.role is not Role.ROUTER)
+
+    @property
+    def is_chain(self) -> bool:
+        return bool(self.of(Role.PREFILL) and self.of(Role.DECODE))
+
+    @property
+    def router(self) -> Server | None:
+        return self.routers[0] if self.routers else None
+
+    @property
+    def context(self) -> Figure:
+        """The longest context that every server of the deployment accepts."""
+        known = [c.tokens for s in self.workers for c in s.ceilings if c.what == "context length" and c.tokens.known]
+        if not known:
+            return missing("context_len", "tokens", "no server states its context length")
+        return min(known, key=lambda f: f.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Limits for one shape: of the chain as a whole, or per server."""
+
+    label: str
+    shape: Shape
+    by_server: Mapping[str, Limits]
+    chain: ChainLimits | None
+
+
+def answer(deployment: Deployment, shape: Shape, label: str = "") -> Answer:
+    by_server = {s.name: server_limits(s, shape) for s in deployment.workers}
+    whole = None
+    if deployment.is_chain:
+        parts = [[by_server[s.name] for s in deployment.of(role)] for role in (Role.PREFILL, Role.DECODE)]
+        whole = chain(router_cap(deployment.router), *parts)
+    return Answer(label or f"{shape.prompt:,}", shape, by_server, whole)
+
+
+def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: Sequence[Shape] = ()) -> list[Answer]:
+    """The table: 4,096 / 32,768 / 131,072 / one full context, and what was asked for. Lengths above the context are left out."""
+    context = deployment.context
+    reach = context.count if context.known else max(STANDARD_PROMPTS)
+    lengths = sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at, *((reach,) if context.known else ())})
+    rows = [answer(deployment, Shape(length), "full" if context.known and length == context.count else "") for length in lengths]
+    return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
+
+
+def describe(shape: Shape) -> str:
+    output = "no limit named" if shape.output is None else f"{shape.output:,}"
+    return f"{shape.prompt:,} + {output}" + (f", {shape.shared:,} shared" if shape.shared else "")
+
+
+def server_limits(server: Server, shape: Shape) -> Limits:
+    """A shape whose client names no output is filled in by the server's default: unbounded means the whole context."""
+    return limits(server.pools, server.ceilings, within_input_limit(server, shape.resolved(unnamed_output(server, shape.prompt))))
+
+
+def unnamed_output(server: Server, prompt: int) -> int:
+    value = server.default_output.value
+    if isinstance(value, int):
+        return value
+    context = next((c.tokens for c in server.ceilings if c.what == "context length" and c.tokens.known), None)
+    return max(0, context.count - prompt) if context else 0
+
+
+def within_input_limit(server: Server, shape: Shape) -> Shape:
+    """The last few tokens of a full context cannot be prompt (the input limit is context - 6 or so): they count as output."""
+    limit = server.figures.get("max_req_input_len")
+    context = server.figures.get("context_len")
+    if limit is None or context is None or not limit.count < shape.prompt <= context.count:
+        return shape
+    pool = server.figures.get("max_total_num_tokens")
+    if pool is not None and pool.count < context.count:
+        return shape
+    return Shape(limit.count, shape.total - limit.count, min(shape.shared, limit.count))
+
+
+def reach_of(server: Server) -> Longest:
+    """The longest single request of a server."""
+    return longest(server.ceilings)
+
+
+def router_cap(router: Server | None) -> Figure | None:
+    """A router's limit on parallel requests, where it is one. sglang-router's is a token bucket that refills: no cap."""
+    return router.figures.get("parallel_requests_cap") if router else None
+
+
+def total_context(server: Server) -> Figure:
+    """Tokens that all requests together can hold: the pool of every partition."""
+    kv = next((p for p in server.pools if p.name == "KV pool"), None)
+    if kv is None or not kv.size.known:
+        return missing("total_context_tokens", "tokens", kv.size.note if kv else "no KV pool is known")
+    if kv.partitions == 1:
+        return kv.size.renamed("total_context_tokens")
+    return derived("total_context_tokens", kv.size.count * kv.partitions, "tokens", (kv.size,), f"{kv.partitions} data-parallel ranks")

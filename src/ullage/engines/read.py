@@ -1,0 +1,85 @@
+"""All evidence of a run, handed to the engine it belongs to; what belongs to none is named, never guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
+from .router import read as router_read
+from .server import Server
+from .sglang import read as sglang_read
+from .sglang.lines import KEEP as SGLANG_LINES
+from .sglang.lines import STARTS
+
+# What the readers are told to look for. (topic, paths: the newer name first)
+ENDPOINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("server_info", ("/server_info", "/get_server_info")),
+    ("model_info", ("/model_info", "/get_model_info")),
+    ("loads", ("/v1/loads", "/get_load")),
+    ("models", ("/v1/models",)),
+    ("metrics", ("/metrics",)),
+    ("workers", ("/workers",)),
+)
+KEEP = SGLANG_LINES
+START_MARKERS = STARTS
+COMMANDS = re.compile(r"sglang|vllm|llama[-_]server|(?:^|/)smg(?:\s|$)|router")
+_OTHER_ENGINES = (("vllm:", "vLLM"), ("llamacpp:", "llama.cpp"), ("trtllm", "TensorRT-LLM"), ("tgi_", "TGI"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Evidence that no engine here reads, and why."""
+
+    evidence: Evidence
+    reason: str
+
+
+def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
+    """The servers that the evidence speaks of, workers before routers, and what could not be used."""
+    routers = [item for item in items if not item.failed and router_read.is_routers(item)]
+    taken = {id(item) for item in routers}
+    router_targets = {item.origin.target for item in routers if item.origin.target.startswith("http")}
+    facts, unclaimed = [], []
+    for item in items:
+        if item.failed or id(item) in taken or item.origin.target in router_targets:
+            continue  # a router answers some worker endpoints on its workers' behalf
+        found = sglang_read.facts_of(item)
+        facts += found
+        if not found:
+            unclaimed.append(Unclaimed(item, _why(item)))
+    return [*sglang_read.servers(facts), *router_read.servers(routers)], unclaimed
+
+
+def _why(item: Evidence) -> str:
+    content = item.content
+    other = _other_engine(item)
+    if other:
+        return f"this is {other}'s; Ullage reads SGLang and its router so far"
+    if isinstance(content, Log):
+        return "no line of it is SGLang's" if not content.lines else "it holds no figure of a start or a run"
+    if isinstance(content, Samples):
+        return "no metric of SGLang or its router in it"
+    if isinstance(content, Document):
+        return "not the answer of an SGLang endpoint"
+    return "not the command line of an engine" if isinstance(content, Argv) else str(content)
+
+
+def _other_engine(item: Evidence) -> str:
+    content = item.content
+    if isinstance(content, Samples):
+        names = {s.name for s in content.samples}
+        return next((engine for prefix, engine in _OTHER_ENGINES if any(n.startswith(prefix) for n in names)), "")
+    if isinstance(content, Argv):
+        text = " ".join(content.words)
+        return "vLLM" if "vllm" in text else "llama.cpp" if "llama-server" in text or "llama_server" in text else ""
+    if isinstance(content, Document) and isinstance(content.data, dict):
+        models = content.data.get("data")
+        owners = {m.get("owned_by") for m in models if isinstance(m, dict)} if isinstance(models, list) else set()
+        return "vLLM" if "vllm" in owners else "llama.cpp" if "llamacpp" in owners else ""
+    return ""
+
+
+def failures(items: Sequence[Evidence]) -> list[tuple[Evidence, Failure]]:
+    return [(item, item.content) for item in items if isinstance(item.content, Failure)]

@@ -1,0 +1,96 @@
+"""Facts: what one piece of evidence says of one SGLang server, before the pieces are joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...evidence import Evidence
+from ...figure import Figure, Kind, Source
+from ..server import EarlierStart, Role
+from .quantities import unit_of
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`args`: what was asked for (arguments). `effective`: what is in effect. `usage`: what is in use now, and per rank."""
+
+    evidence: Evidence
+    topic: str
+    args: Mapping[str, Figure] = field(default_factory=dict)
+    effective: Mapping[str, Figure] = field(default_factory=dict)
+    usage: Mapping[str, Figure] = field(default_factory=dict)
+    rank_usage: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    role: Role = Role.UNKNOWN
+    earlier: tuple[EarlierStart, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def word(self, *names: str) -> str | None:
+        """The first of these that is known, as text."""
+        for name in names:
+            figure = self.effective.get(name) or self.args.get(name)
+            if figure is not None and figure.known:
+                return str(figure.value)
+        return None
+
+
+# Arguments that bear on capacity or identity, by the name they have in ServerArgs. Others are not carried along.
+ARGUMENTS = frozenset(
+    """model_path served_model_name host port tp_size pp_size dp_size ep_size dcp_size attn_cp_size nnodes node_rank dist_init_addr
+    enable_dp_attention context_length mem_fraction_static max_running_requests max_queued_requests max_total_tokens chunked_prefill_size
+    max_prefill_tokens prefill_max_requests page_size schedule_policy schedule_conservativeness swa_full_tokens_ratio swa_prefix_tails
+    disable_hybrid_swa_memory kv_cache_dtype dtype quantization disable_radix_cache disable_cuda_graph cuda_graph_max_bs
+    cuda_graph_max_bs_decode speculative_algorithm speculative_num_draft_tokens max_mamba_cache_size mamba_full_memory_ratio
+    mamba_scheduler_strategy enable_hierarchical_cache hicache_ratio hicache_size cpu_offload_gb disaggregation_mode
+    disaggregation_transfer_backend disaggregation_bootstrap_port num_reserved_decode_tokens disaggregation_decode_extra_slots
+    disaggregation_decode_enable_radix_cache enable_metrics api_key admin_api_key allow_auto_truncate preferred_sampling_params
+    attention_backend base_gpu_id decode_log_interval gpu_id_step""".split()
+)
+
+
+def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = Kind.CONFIGURED) -> dict[str, Figure]:
+    """The arguments that are set. One that stands there as None was not asked for, and gives no figure."""
+    figures = {}
+    for name in sorted(ARGUMENTS & values.keys()):
+        value = values[name]
+        if isinstance(value, (dict, list, tuple)):
+            value = str(value)
+        if isinstance(value, (int, float, str, bool)) and plain(value):
+            figures[name] = Figure(name, value, unit_of(name), kind, replace(source, place=f"{source.place} {name}".strip()))
+    return figures
+
+
+def plain(value: object) -> bool:
+    """A word, a flag, or a number that is one (NaN, infinities and absurd magnitudes are no quantity)."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return math.isfinite(value) and abs(value) < 1e15
+    return isinstance(value, (str, bool))
+
+
+def number(value: object) -> int | float | None:
+    """A quantity, or None for anything that is not one (words, NaN, negative counts)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not plain(value) or value < 0:
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() and value > 1 else value
+
+
+def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None) -> dict[str, Figure]:
+    """(name, value, source) triples as figures; what is not a quantity is left out. The first of a name counts."""
+    figures: dict[str, Figure] = {}
+    for name, value, source in pairs:
+        quantity = number(value)
+        if quantity is not None:
+            figures.setdefault(name, Figure(name, quantity, unit_of(name), Kind.READ, source, observed_at=at))
+    return figures
+
+
+def words(pairs: Iterable[tuple[str, object, Source]]) -> dict[str, Figure]:
+    return {name: Figure(name, value, "", Kind.READ, source) for name, value, source in pairs if isinstance(value, str) and value}
+
+
+def role_of(mode: object) -> Role:
+    """`disaggregation_mode` (or a metrics label `engine_type`) as a role; "null" is an aggregated server."""
+    if mode in ("prefill", "decode"):
+        return Role(str(mode))
+    return Role.UNIFIED if mode in ("null", "unified", "None") else Role.UNKNOWN

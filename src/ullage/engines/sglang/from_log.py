@@ -1,0 +1,236 @@
+"""The figures of one start: per rank, then over ranks (pools and free memory by the least, as the engine does; use by the most)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...evidence import Evidence, Log
+from ...figure import Figure, Kind, Source, derived
+from ..server import EarlierStart
+from .facts import Facts, argument_figures
+from .from_endpoints import is_count
+from .lines import Event, Step
+from .quantities import unit_of
+from .starts import Start, servers_of, starts_of
+
+_START_STEPS = (Step.NOTE, Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END, Step.SUMMARY, Step.TROUBLE, Step.UNIT_STARTED)
+_MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
+
+
+def source_of(evidence: Evidence, event: Event) -> Source:
+    log = evidence.content
+    unit = "line" if isinstance(log, Log) and log.numbered else "byte"
+    stream = f"{evidence.place} [{evidence.origin.stream}]" if evidence.origin.stream else evidence.place
+    return Source(stream, f"{unit} {event.line.number}", event.line.text[:160] if event.step is not Step.ARGS else "server_args")
+
+
+def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Every quantity that the start-up lines state, once. Draft models' figures are named draft_*; graphs carry their phase."""
+    readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
+    of_draft = _after_draft_load(start.events)
+    for events in _by_rank(start.of(*_START_STEPS)).values():
+        for name, event, value in _named(events, of_draft):
+            readings[name].append((event, value))
+    figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items()}
+    return _with_pool(_with_graph_total(figures))
+
+
+def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figure]:
+    """One quantity as each data-parallel rank states it."""
+    per_rank: dict[str, Figure] = {}
+    for event in start.of(*_START_STEPS):
+        if name in event.values and (rank := data_rank(event.rank)):
+            per_rank.setdefault(rank, _figure(name, event.values[name], evidence, event))
+    return per_rank
+
+
+def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], dict[str, dict[str, Figure]]]:
+    """(use now over all data-parallel ranks, and per rank): the last value each rank logged."""
+    latest: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
+    for event in start.of(Step.BATCH):
+        rank = data_rank(event.rank)
+        for name, value in event.values.items():
+            latest[name][rank] = (event, value)
+    latest.pop("phase", None)
+    usage = {name: _summed(name, list(ranks.values()), evidence) for name, ranks in latest.items()}
+    per_rank: dict[str, dict[str, Figure]] = defaultdict(dict)
+    for name, ranks in latest.items():
+        for rank, (event, value) in ranks.items():
+            per_rank[rank][name] = _figure(name, value, evidence, event)
+    usage.update(_queues_before(start, evidence))
+    usage.update(_retractions(start, evidence))
+    return usage, {rank: found for rank, found in per_rank.items() if rank}
+
+
+def _queues_before(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """How many waited in each queue in the first lines that were read: beside the last, it shows growth."""
+    first: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
+    for event in start.of(Step.BATCH):
+        for name, value in event.values.items():
+            if name.endswith("_queue_reqs"):
+                first[name].setdefault(data_rank(event.rank), (event, value))
+    return {f"first_{name}": _summed(name, list(ranks.values()), evidence).renamed(f"first_{name}") for name, ranks in first.items()}
+
+
+def data_rank(rank: str) -> str:
+    """ "DP1 TP6 EP6" -> "DP1"; a rank without a data-parallel part shares its pool with the others: ""."""
+    return next((part for part in rank.split() if part.startswith("DP")), "")
+
+
+def _by_rank(events: Iterable[Event]) -> Mapping[str, list[Event]]:
+    ranks: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        ranks[event.rank].append(event)
+    return ranks
+
+
+def _after_draft_load(events: Sequence[Event]) -> frozenset[int]:
+    """Line numbers of memory lines after a draft model was loaded into a server that has its pool: they speak of the draft."""
+    pooled = False
+    drafting = False
+    found = set()
+    for event in events:
+        pooled |= event.step is Step.KV
+        drafting |= pooled and event.step is Step.LOAD_BEGIN
+        if drafting and event.step in (Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END):
+            found.add(event.line.number)
+    return frozenset(found)
+
+
+def _named(events: Sequence[Event], of_draft: frozenset[int]) -> Iterable[tuple[str, Event, int | float | str]]:
+    """The values of one rank in order, a second model's renamed draft_*, graphs' by phase."""
+    loads, pools_closed = 0, 0
+    for event in events:
+        loads += event.step is Step.LOAD_END
+        draft = event.line.number in of_draft or _is_second(event.step, loads, pools_closed)
+        pools_closed += event.step is Step.POOL_END
+        phase = str(event.values.get("graph_phase", "")).strip().replace(" ", "_")
+        for name, value in event.values.items():
+            if name == "graph_phase":
+                continue
+            if phase and name != "graph_sizes":
+                yield f"{name}_{phase}", event, value
+            elif name == "graph_sizes":
+                yield "graph_max_bs", event, max((int(n) for n in str(value).split(",") if n.strip()), default=0)
+            else:
+                yield f"draft_{name}" if draft else name, event, value
+
+
+def _is_second(step: Step, loads: int, pools_closed: int) -> bool:
+    if step is Step.LOAD_END:
+        return loads > 1
+    return step in (Step.KV, Step.POOL_END) and pools_closed > 0
+
+
+def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
+    """Ranks of one group hold the same pool by the least free memory (MIN-reduced), so the least is what counts."""
+    numbers = [(event, value) for event, value in found if not isinstance(value, str)]
+    if not numbers:
+        return _figure(name, found[-1][1], evidence, found[-1][0])
+    last = {event.rank: (event, value) for event, value in numbers}  # a line that is printed again replaces the first
+    pick = max if name.startswith(_MOST) or name.startswith("graph_") else min
+    event, value = pick(last.values(), key=lambda pair: pair[1])
+    figure = _figure(name, value, evidence, event)
+    low, high = min(v for _, v in last.values()), max(v for _, v in last.values())
+    if low == high:
+        return figure
+    return Figure(name, value, figure.unit, Kind.READ, figure.source, note=f"{len(last)} ranks, {low} to {high}", low=low, high=high, observed_at=figure.observed_at)
+
+
+def _summed(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
+    figures = tuple(_figure(name, value, evidence, event) for event, value in found)
+    if len(figures) == 1:
+        return figures[0]
+    numbers = [f.number for f in figures]
+    if is_count(name):
+        return derived(name, sum(numbers), unit_of(name), figures, f"sum over {len(figures)} data-parallel ranks")
+    return derived(name, max(numbers), unit_of(name), figures, f"the fullest of {len(figures)} data-parallel ranks")
+
+
+def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Retractions in the lines that were read. One event is logged by every tensor-parallel rank: counted once."""
+    distinct = {(e.time, data_rank(e.rank), tuple(sorted(e.values.items()))): e for e in start.of(Step.RETRACT)}
+    if not distinct:
+        return {}
+    events = list(distinct.values())
+    source = source_of(evidence, events[-1])
+    total = sum(int(e.values.get("retracted_reqs", 0)) for e in events)
+    found = {"retractions_in_log": Figure("retractions_in_log", total, "requests", Kind.READ, source, note=f"{len(events)} events in the lines read")}
+    ratio = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
+    if ratio:
+        found["new_token_ratio"] = _figure("new_token_ratio", ratio.values["new_token_ratio"], evidence, ratio)
+    return found
+
+
+def _figure(name: str, value: int | float | str, evidence: Evidence, event: Event) -> Figure:
+    return Figure(name, value, unit_of(name), Kind.READ, source_of(evidence, event), observed_at=event.time or None)
+
+
+def _with_graph_total(figures: dict[str, Figure]) -> dict[str, Figure]:
+    phases = tuple(f for name, f in figures.items() if name.startswith("graph_gib"))
+    if phases:
+        figures["graph_total_gib"] = derived("graph_total_gib", round(sum(f.number for f in phases), 2), "GiB", phases, "sum over the captures")
+    return figures
+
+
+def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """The pool in tokens from the most telling line: the summary, else the sizing lines (the KV line of a window model counts its window)."""
+    windowed = "swa_max_total_num_tokens" in figures
+    for name in ("max_total_num_tokens", "post_capture_tokens", "full_tokens", *(() if windowed else ("kv_line_tokens",))):
+        if name in figures:
+            figures.setdefault("max_total_num_tokens", figures[name].renamed("max_total_num_tokens", f"from the line that states {name}"))
+    if "kv_total_gib" not in figures and {"kv_k_gib", "kv_v_gib"} <= figures.keys():
+        parts = (figures["kv_k_gib"], figures["kv_v_gib"])
+        figures["kv_total_gib"] = derived("kv_total_gib", round(sum(p.number for p in parts), 2), "GiB", parts, "K + V")
+    return figures
+
+
+def from_log(evidence: Evidence, log: Log) -> list[Facts]:
+    """The servers that write into a log, each by its last start; earlier starts are its history."""
+    return [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
+
+
+def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
+    current = starts[-1]
+    usage, ranks = usage_figures(current, evidence)
+    return Facts(
+        evidence,
+        "log",
+        args=_args(current, evidence),
+        effective={} if current.overlaps else start_figures(current, evidence),
+        usage=usage,
+        rank_usage=_with_rank_pools(ranks, current, evidence),
+        role=current.role,
+        earlier=tuple(_earlier(start, evidence) for start in starts[:-1] if _counts(start)),
+        notes=_notes(current, log),
+    )
+
+
+def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    event = next(start.of(Step.ARGS), None)
+    return argument_figures(start.args, source_of(evidence, event), Kind.CONFIGURED) if event else {}
+
+
+def _with_rank_pools(ranks: dict[str, dict[str, Figure]], start: Start, evidence: Evidence) -> dict[str, dict[str, Figure]]:
+    for name in ("max_total_num_tokens", "kv_line_tokens"):
+        for rank, figure in rank_figures(start, evidence, name).items():
+            ranks.setdefault(rank, {}).setdefault("max_total_num_tokens", figure.renamed("max_total_num_tokens"))
+    return ranks
+
+
+def _counts(start: Start) -> bool:
+    return any(event.step is not Step.UNIT_STARTED for event in start.events)
+
+
+def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
+    return EarlierStart(start.began, {**_args(start, evidence), **start_figures(start, evidence)}, "" if start.ready or start.has(Step.SUMMARY) else "it never came up")
+
+
+def _notes(start: Start, log: Log) -> tuple[str, ...]:
+    notes = list(log.gaps)
+    if start.overlaps:
+        notes.append("two servers started into this log at the same time, so their lines cannot be told apart: give each its own log")
+    if not any(start.has(step) for step in (Step.SUMMARY, Step.KV)):
+        notes.append("the start-up lines are not in this log")
+    return tuple(notes)

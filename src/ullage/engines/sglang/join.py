@@ -1,0 +1,154 @@
+"""Pieces of evidence joined into one server: which belong together, which to trust per quantity, where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...figure import Figure, Kind
+from ..server import Disagreement, EarlierStart, Role
+from .facts import Facts
+
+# What a server states of itself when asked outranks its log (which may be of another start); gauges can be stale.
+_TRUST = ("server_info", "loads", "metrics", "log", "models", "model_info", "flags")
+_USAGE_TRUST = ("loads", "metrics", "server_info", "log")
+_ASKED_TRUST = ("flags", "server_info", "log", "model_info", "models", "metrics")
+# Arguments that SGLang prints after it has resolved them, and that nothing lowers later: printed by the server, they are in effect.
+_RESOLVED = frozenset(
+    """page_size chunked_prefill_size max_prefill_tokens mem_fraction_static tp_size pp_size dp_size ep_size dcp_size max_queued_requests
+    schedule_conservativeness swa_full_tokens_ratio kv_cache_dtype disable_radix_cache num_reserved_decode_tokens
+    disaggregation_decode_extra_slots speculative_num_draft_tokens enable_metrics host port""".split()
+)
+_ROUNDED = 0.006  # memory figures are printed with two decimals
+
+
+@dataclass
+class Joined:
+    """One server's facts together."""
+
+    parts: list[Facts] = field(default_factory=list)
+    args: dict[str, Figure] = field(default_factory=dict)
+    effective: dict[str, Figure] = field(default_factory=dict)
+    usage: dict[str, Figure] = field(default_factory=dict)
+    role: Role = Role.UNKNOWN
+    earlier: tuple[EarlierStart, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+
+    def known(self, name: str) -> Figure | None:
+        """What is in effect, else what was asked for."""
+        return self.effective.get(name) or self.args.get(name)
+
+    def on(self, name: str) -> bool:
+        figure = self.known(name)
+        return figure is not None and figure.value is True
+
+
+def group(facts: Sequence[Facts]) -> list[list[Facts]]:
+    """Facts of one server together: those of one URL always; files and flags by what they say of role, model, port and pool."""
+    groups: list[list[Facts]] = []
+    for fact in sorted(facts, key=lambda f: _TRUST.index(f.topic)):
+        best = max(groups, key=lambda g: _agreement(g, fact), default=None)
+        if best is not None and _agreement(best, fact) >= 0:
+            best.append(fact)
+        else:
+            groups.append([fact])
+    return groups
+
+
+def _agreement(held: list[Facts], fact: Facts) -> int:
+    """How many identifying statements agree; -1 where one contradicts, or where the kind of evidence is there already."""
+    if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
+        return 99
+    if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):
+        return -1
+    scores = [_same(held, fact, names) for names in (("model_path",), ("served_model_name",), ("port",))]
+    scores.append(_same_role({h.role for h in held}, fact.role))
+    if -1 in scores:
+        return -1
+    return 1 + sum(scores) + 4 * max(_same(held, fact, ("max_total_num_tokens",)), 0)
+
+
+def _is_other_url(held: list[Facts], fact: Facts) -> bool:
+    targets = {h.evidence.origin.target for h in held} | {fact.evidence.origin.target}
+    return sum(t.startswith(("http://", "https://")) for t in targets) > 1
+
+
+def _same(held: list[Facts], fact: Facts, names: tuple[str, ...]) -> int:
+    mine, theirs = fact.word(*names), [h.word(*names) for h in held]
+    known = {_base(t) for t in theirs if t is not None}
+    if mine is None or not known:
+        return 0
+    return 1 if _base(mine) in known else -1
+
+
+def _base(word: str) -> str:
+    return word.rstrip("/").rsplit("/", 1)[-1].lower()
+
+
+def _same_role(held: set[Role], role: Role) -> int:
+    known = held - {Role.UNKNOWN}
+    if role is Role.UNKNOWN or not known:
+        return 0
+    return 1 if role in known else -1
+
+
+def join(parts: list[Facts]) -> Joined:
+    joined = Joined(parts)
+    joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
+    joined.args = _first(_ordered(parts, _ASKED_TRUST), "args")
+    joined.effective = _first(_ordered(parts, _TRUST), "effective")
+    for part in _ordered(parts, ("server_info", "log")):
+        for name in _RESOLVED & part.args.keys():
+            joined.effective.setdefault(name, _in_effect(part.args[name]))
+    joined.usage = _first(_ordered(parts, _USAGE_TRUST), "usage")
+    joined.usage.update(_gauge_beside_load(parts))
+    joined.earlier = tuple(start for p in parts for start in p.earlier)
+    joined.disagreements = tuple(_disagreements(parts))
+    return joined
+
+
+def _in_effect(figure: Figure) -> Figure:
+    return replace(figure, kind=Kind.READ, note="as the server resolved its arguments")
+
+
+def _ordered(parts: Iterable[Facts], topics: Sequence[str]) -> list[Facts]:
+    return sorted((p for p in parts if p.topic in topics), key=lambda p: topics.index(p.topic))
+
+
+def _first(parts: Sequence[Facts], of: str) -> dict[str, Figure]:
+    found: dict[str, Figure] = {}
+    for part in parts:
+        for name, figure in getattr(part, of).items():
+            found.setdefault(name, figure)
+    return found
+
+
+def _gauge_beside_load(parts: Sequence[Facts]) -> dict[str, Figure]:
+    """Where /v1/loads was asked too, the gauge of running requests is kept beside it: the page may be stale."""
+    by_topic = {p.topic: p.usage.get("num_running_reqs") for p in parts}
+    gauge = by_topic.get("metrics")
+    return {"gauge_num_running_reqs": gauge.renamed("gauge_num_running_reqs")} if gauge and by_topic.get("loads") else {}
+
+
+def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
+    ordered = _ordered(parts, _TRUST)
+    for name in dict.fromkeys(name for p in ordered for name in p.effective):
+        figures = [p.effective[name] for p in ordered if name in p.effective]
+        if name not in ("version", "model_class") and _differ(figures):
+            yield Disagreement(name, tuple(figures), "what the server says of itself when asked outranks its log, which may be of another start")
+    asked = _ordered(parts, ("server_info", "flags"))
+    for name in dict.fromkeys(name for p in asked for name in p.args):
+        figures = [p.args[name] for p in asked if name in p.args]
+        if name not in ("api_key", "admin_api_key", "host") and _differ(figures):
+            yield Disagreement(name, tuple(figures), "the running server's own arguments outrank a command line that was given to us")
+
+
+def _differ(figures: Sequence[Figure]) -> bool:
+    first = figures[0]
+    return any(not _equal(first, other) for other in figures[1:])
+
+
+def _equal(a: Figure, b: Figure) -> bool:
+    if isinstance(a.value, (int, float)) and isinstance(b.value, (int, float)):
+        return abs(a.value - b.value) <= (_ROUNDED if a.unit == "GiB" else 1e-9)
+    return str(a.value).lower() == str(b.value).lower()

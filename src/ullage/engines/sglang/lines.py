@@ -1,0 +1,172 @@
+"""What one SGLang start-up line says: a kind, and the quantities in it. Every era that the line formats are known of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ...evidence import LogLine
+
+
+class Step(Enum):
+    """Where in a start a line stands: starts are told apart by these, and the pools of a draft model from the target's."""
+
+    UNIT_STARTED = "unit started"
+    ARGS = "server args"
+    LOAD_BEGIN = "load begin"
+    LOAD_END = "load end"
+    KV = "kv"
+    POOL_END = "pool end"
+    SUMMARY = "summary"
+    READY = "ready"
+    NOTE = "note"  # says something, marks nothing
+    BATCH = "batch"
+    RETRACT = "retract"
+    TROUBLE = "trouble"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One parsed line. `rank` is the engine's own tag ("DP1 TP6 EP6"), "" where it prints none."""
+
+    step: Step
+    rank: str
+    time: str
+    line: LogLine
+    values: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+_TAG = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\] ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?")
+_NUM = r"[0-9]+(?:\.[0-9]+)?"
+_GB = r" ?GB"
+
+
+def _rule(step: Step, needle: str, pattern: str) -> tuple[Step, str, re.Pattern[str]]:
+    return step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" GB", _GB))
+
+
+# (step, a literal that stands in every such line, the quantities as named groups)
+_RULES = (
+    _rule(Step.NOTE, "Init torch distributed ends", r"mem usage=(?P<distributed_gib>NUM) GB"),
+    _rule(Step.LOAD_BEGIN, "Load weight begin", r"avail mem=(?P<avail_before_weights_gib>NUM) GB"),
+    _rule(
+        Step.LOAD_END,
+        "Load weight end",
+        r"Load weight end\.? (?:elapsed=(?P<load_s>NUM) s, )?(?:type=(?P<model_class>\w+))?.*?avail mem=(?P<avail_after_weights_gib>NUM) GB"
+        r"(?:,? \(?mem usage=(?P<weights_gib>NUM) GB)?",
+    ),
+    _rule(Step.NOTE, "Using KV cache dtype", r"Using KV cache dtype: (?P<kv_cache_dtype>[\w.]+)"),
+    _rule(
+        Step.NOTE,
+        "Memory profiling:",
+        r"available_gpu_memory=(?P<profiled_available_gib>NUM) GB, total_gpu_memory=(?P<profiled_total_gib>NUM) GB, "
+        r"mem_fraction_static=(?P<profiled_mem_fraction>NUM), rest_memory=(?P<rest_memory_gib>NUM) GB",
+    ),
+    _rule(
+        Step.NOTE,
+        "memory calculation:",
+        r"bytes_per_full_token=(?P<bytes_per_full_token>NUM)(?:.*?available_bytes=(?P<pool_budget_gib>NUM) GB)?"
+        r"(?:.*?c128_state_fixed=(?P<c128_state_fixed_gib>NUM) GB)?(?:.*?swa_fixed=(?P<swa_fixed_gib>NUM) GB)?(?:.*?full_token=(?P<full_tokens>\d+))?",
+    ),
+    _rule(Step.NOTE, "SWA sizing:", r"mode=(?P<swa_sizing_mode>\w+).*?swa_tokens=(?P<swa_max_total_num_tokens>\d+)"),
+    _rule(
+        Step.NOTE,
+        "pool sizes:",
+        r"full=(?P<full_tokens>\d+), swa=(?P<swa_max_total_num_tokens>\d+)(?:, c4=(?P<c4_tokens>\d+))?(?:, c128=(?P<c128_tokens>\d+))?"
+        r"(?:, c4_state=(?P<c4_state_slots>\d+))?(?:, c128_state=(?P<c128_state_slots>\d+))?",
+    ),
+    _rule(Step.NOTE, "full_layer_tokens=", r"full_layer_tokens=(?P<full_tokens>\d+)(?:, swa_layer_tokens=(?P<swa_max_total_num_tokens>\d+))?"),
+    _rule(
+        Step.NOTE,
+        "Mamba Cache is allocated",
+        r"max_mamba_cache_size: (?P<max_mamba_cache_size>\d+)(?:.*?conv_state size: (?P<mamba_conv_state_gib>NUM) GB)?"
+        r"(?:.*?ssm_state size: (?P<mamba_ssm_state_gib>NUM) GB)?(?:.*?intermediate_ssm_state_cache size: (?P<mamba_intermediate_ssm_gib>NUM) GB)?"
+        r"(?:.*?intermediate_conv_window_cache size: (?P<mamba_intermediate_conv_gib>NUM) GB)?",
+    ),
+    _rule(
+        Step.KV,
+        "KV Cache is allocated",
+        r"(?:dtype: (?P<kv_cache_dtype>[\w.]+), )?(?:#tokens: (?P<kv_line_tokens>\d+), )?"
+        r"(?:K size: (?P<kv_k_gib>NUM) GB, V size: (?P<kv_v_gib>NUM) GB|KV size: (?P<kv_total_gib>NUM) GB)",
+    ),
+    _rule(Step.POOL_END, "Memory pool end", r"avail mem=(?P<avail_after_pool_gib>NUM) GB"),
+    _rule(
+        Step.NOTE,
+        "raph end",
+        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph end.*?(?:elapsed[=:] ?(?P<graph_s>NUM) s.*?)?"
+        r"mem usage=(?P<graph_gib>NUM) GB(?:.*?avail mem=(?P<avail_after_graph_gib>NUM) GB)?",
+    ),
+    _rule(
+        Step.NOTE,
+        "raph begin",
+        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph begin(?:.*?bs=\[(?P<graph_sizes>[\d, ]*)\])?(?:.*?avail mem=(?P<avail_before_graph_gib>NUM) GB)?",
+    ),
+    _rule(Step.NOTE, "graph bs [", r"graph bs \[(?P<graph_sizes>[\d, ]+)\]"),
+    _rule(Step.NOTE, "Capturing batches", r"bs=(?P<graph_bs>\d+) avail_mem=(?P<avail_at_capture_gib>NUM) GB"),
+    _rule(
+        Step.NOTE,
+        "max_running_requests was reduced",
+        r"max_running_requests was reduced from (?:the )?requested (?P<requested_max_running>\d+) to (?P<reduced_max_running>\d+)",
+    ),
+    _rule(Step.NOTE, "capped to", r"max_running_requests is capped to (?P<mamba_capped_max_running>\d+) by the mamba state cache"),
+    _rule(Step.NOTE, "larger than the profiled value", r"max_total_tokens=(?P<ignored_max_total_tokens>\d+) is larger than the profiled value"),
+    _rule(Step.NOTE, "Post-capture KV sizing", r"max_total_num_tokens=(?P<post_capture_tokens>\d+)(?:.*?free memory=(?P<post_capture_free_gib>NUM) GB)?"),
+    _rule(Step.NOTE, "host memory for hierarchical", r"Allocating (?P<hicache_host_gb>NUM) GB host memory for hierarchical"),
+    _rule(Step.NOTE, "exceeds the maximum allowed length", r"maximum allowed length \((?P<max_req_input_len>\d+) tokens\)"),
+    _rule(Step.NOTE, "Uvicorn running on", r"Uvicorn running on https?://(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
+    _rule(Step.SUMMARY, "max_total_num_token", r"^max_total_num_tokens?=(?P<max_total_num_tokens>\d+)"),
+    _rule(Step.READY, "fired up and ready to roll", r"fired up"),
+    _rule(Step.TROUBLE, "leave no GPU memory for the KV cache", r"--mem-fraction-static=(?P<refused_mem_fraction>NUM)"),
+    _rule(Step.TROUBLE, "Not enough memory. Please try", r"Not enough memory"),
+    _rule(Step.TROUBLE, "Scheduler hit an exception", r"Scheduler hit an exception"),
+    _rule(Step.TROUBLE, "ransfer failed", r"(?:Prefill|Decode) transfer failed for request.*?bootstrap_room=(?P<room>\d+)"),
+    _rule(Step.UNIT_STARTED, "systemd", r"^systemd\[\d+\]: Started (?P<unit>.+?)\.?$"),
+)
+_SUMMARY_FIELD = re.compile(rf"(\w+)=({_NUM})")
+_SUMMARY_NAMES = {
+    "max_total_num_token": "max_total_num_tokens",
+    "max_prefill_num_token": "max_prefill_tokens",
+    "available_gpu_mem": "available_gpu_mem_gib",
+}
+# What the log reader has to keep for us; anything else on a server's output says nothing of capacity.
+KEEP = re.compile(
+    b"server_args=|" + b"|".join(sorted({re.escape(needle.encode()) for _, needle, _ in _RULES}))
+    + rb"|(?:Prefill|Decode) batch|[Rr]etract|is deprecated and will be removed|Starting router on"
+)
+STARTS = (b"server_args=", b"Load weight begin")
+
+
+def split_tag(text: str) -> tuple[str, str, str]:
+    """(time, rank, body) of a line: `[2026-02-27 14:33:22 TP1] Load weight begin` has time, rank "TP1"; untagged lines have neither."""
+    match = _TAG.match(text)
+    return (match["time"], match["rank"].strip(), text[match.end() :]) if match else ("", "", text)
+
+
+def start_event(line: LogLine) -> Event | None:
+    """The event of a start-up line, or None for a line that says nothing of a start."""
+    time, rank, body = split_tag(line.text)
+    if body.startswith("server_args="):
+        return Event(Step.ARGS, rank, time or line.time, line)
+    for step, needle, pattern in _RULES:
+        if needle in body and (match := pattern.search(body)):
+            values = _summary(body) if step is Step.SUMMARY else _values(match)
+            return Event(step, rank, time or line.time, line, values)
+    return None
+
+
+def _values(match: re.Match[str]) -> dict[str, int | float | str]:
+    return {name: _number(text) for name, text in match.groupdict().items() if text is not None}
+
+
+def _summary(body: str) -> dict[str, int | float | str]:
+    return {_SUMMARY_NAMES.get(name, name): _number(text) for name, text in _SUMMARY_FIELD.findall(body)}
+
+
+def _number(text: str) -> int | float | str:
+    """A whole number, a fraction, or the words themselves."""
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text

@@ -1,0 +1,122 @@
+"""SGLang's evidence read into Servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...evidence import Argv, Document, Evidence, Log, Samples
+from ...figure import Figure, Kind, derived
+from ..server import Rank, Role, Server
+from .facts import Facts
+from .flags import from_argv, is_sglang
+from .from_endpoints import (
+    from_loads,
+    from_model_info,
+    from_models,
+    from_server_info,
+    looks_like_loads,
+    looks_like_model_info,
+    looks_like_models,
+    looks_like_server_info,
+)
+from .from_log import from_log
+from .from_metrics import from_metrics, looks_like_sglang
+from .join import Joined, group, join
+from .pools import ceilings_of, pools_of, window_capped
+from .settings import default_output, settings_of
+
+_DOCUMENTS: tuple[tuple[Callable[[Any], bool], Callable[[Evidence, Any], Facts]], ...] = (
+    (looks_like_server_info, from_server_info),
+    (looks_like_model_info, from_model_info),
+    (looks_like_models, from_models),
+    (looks_like_loads, from_loads),
+)
+
+
+def facts_of(evidence: Evidence) -> list[Facts]:
+    """What an item says of SGLang servers; nothing where it is not SGLang's."""
+    content = evidence.content
+    if isinstance(content, Log):
+        return from_log(evidence, content)
+    if isinstance(content, Samples):
+        return [from_metrics(evidence, content)] if looks_like_sglang(content) else []
+    if isinstance(content, Argv):
+        return [from_argv(evidence, content)] if is_sglang(content.words) else []
+    if isinstance(content, Document):
+        return [read(evidence, content.data) for looks, read in _DOCUMENTS if looks(content.data)][:1]
+    return []
+
+
+def servers(facts: Sequence[Facts]) -> list[Server]:
+    return [_server(join(parts)) for parts in group(facts)]
+
+
+def _server(joined: Joined) -> Server:
+    role = joined.role if joined.role is not Role.UNKNOWN else _role_by_default(joined)
+    joined.role = role
+    return Server(
+        name=_name(joined),
+        engine="SGLang",
+        role=role,
+        figures={**joined.args, **{f"requested_{n}": f for n, f in joined.args.items()}, **joined.effective},
+        settings=settings_of(joined),
+        pools=pools_of(joined),
+        ceilings=ceilings_of(joined),
+        usage={**joined.usage, **_room(joined)},
+        default_output=default_output(joined),
+        ranks=tuple(Rank(rank, dict(found)) for p in joined.parts for rank, found in sorted(p.rank_usage.items())),
+        earlier=joined.earlier,
+        disagreements=joined.disagreements,
+        evidence=_evidence(joined),
+        notes=_notes(joined),
+    )
+
+
+def _evidence(joined: Joined) -> tuple[Evidence, ...]:
+    unique: list[Evidence] = []
+    for part in joined.parts:
+        if not any(part.evidence is item for item in unique):
+            unique.append(part.evidence)
+    return tuple(unique)
+
+
+def _role_by_default(joined: Joined) -> Role:
+    """Arguments without a disaggregation mode are an aggregated server's; anything less says nothing of the role."""
+    return Role.UNIFIED if any(p.topic in ("server_info", "flags") for p in joined.parts) else Role.UNKNOWN
+
+
+def _name(joined: Joined) -> str:
+    targets = [p.evidence.origin for p in joined.parts]
+    live = next((o.target for o in targets if o.target.startswith("http")), None)
+    if live:
+        return live
+    first = targets[0]
+    port = joined.known("port")
+    name = first.stream or first.target.rsplit("/", 1)[-1]
+    return f"{name} (port {port.value})" if port else name
+
+
+def _room(joined: Joined) -> dict[str, Figure]:
+    """Tokens in use and still free. Use leaves out what the prefix cache could give back at once."""
+    pool, used, share = (joined.effective.get("max_total_num_tokens"), joined.usage.get("num_used_tokens"), joined.usage.get("token_usage"))
+    ranks = joined.known("dp_size")
+    if pool is None or (used is None and share is None):
+        return {}
+    total = pool.count * (int(ranks.number) if ranks and isinstance(ranks.value, int) else 1)
+    if used is None and share is not None:
+        used = Figure("num_used_tokens", round(total * share.number), "tokens", Kind.DERIVED, inputs=(pool, share), note="pool x token_usage, which is rounded to 1 %")
+    assert used is not None
+    room = derived("room_tokens", max(0, total - used.count), "tokens", (pool, used), "pool less use; evictable cache counts as room")
+    return {"num_used_tokens": used, "room_tokens": room}
+
+
+def _notes(joined: Joined) -> tuple[str, ...]:
+    notes = [note for part in joined.parts for note in part.notes]
+    log = next((p for p in joined.parts if p.topic == "log"), None)
+    pool = joined.effective.get("max_total_num_tokens")
+    if log and pool and pool.source and "max_total_num_tokens" not in log.effective:
+        notes.append(f"the pool is read from {pool.source.evidence}, for the start-up lines are not in the log")
+    if joined.role is Role.PREFILL and window_capped(joined) is None and "swa" in "".join(joined.effective):
+        notes.append("the version is not known, so whether the window pool caps a prompt is not known either")
+    return tuple(dict.fromkeys(notes))

@@ -1,0 +1,83 @@
+"""What was asked for beside what is in effect, and why they differ; what a client gets that names no output length."""
+
+from __future__ import annotations
+
+import json
+
+from ...figure import Figure, default, derived, missing
+from ..server import Setting
+from .join import Joined
+
+# label, argument, quantity in effect, unit, what it means when nothing was asked
+_ROWS = (
+    ("context per request", "context_length", "context_len", "tokens", "the model's own"),
+    ("KV pool", "max_total_tokens", "max_total_num_tokens", "tokens", "by memory"),
+    ("running requests", "max_running_requests", "max_running_requests", "requests", "by the engine"),
+    ("chunked prefill", "chunked_prefill_size", "chunked_prefill_size", "tokens", "by GPU memory"),
+    ("prefill budget a pass", "max_prefill_tokens", "max_prefill_tokens", "tokens", "16,384"),
+    ("queued requests", "max_queued_requests", "max_queued_requests", "requests", "no limit"),
+    ("memory fraction", "mem_fraction_static", "mem_fraction_static", "", "by the engine"),
+)
+_UNBOUNDED = (
+    "a chat completion that names no max_tokens runs to its end token or the end of the context; "
+    "engine defaults: 16 on /v1/completions, 128 on /generate"
+)
+
+
+def settings_of(joined: Joined) -> tuple[Setting, ...]:
+    return tuple(_setting(joined, *row) for row in _ROWS)
+
+
+def _setting(joined: Joined, label: str, argument: str, quantity: str, unit: str, unset: str) -> Setting:
+    asked = joined.args.get(argument) or _not_asked(joined, argument, unit, unset)
+    effective = joined.effective.get(quantity) or missing(quantity, unit, "no evidence states what is in effect")
+    if quantity == "max_running_requests":
+        effective = _over_ranks(joined, effective)
+    return Setting(label, asked, effective, _why(joined, quantity, asked, effective))
+
+
+def _not_asked(joined: Joined, argument: str, unit: str, unset: str) -> Figure:
+    seen = any(part.topic in ("server_info", "log", "flags") and part.args for part in joined.parts)
+    reason = f"not set: {unset}" if seen else "the arguments are not part of the evidence"
+    return missing(f"requested_{argument}", unit, reason)
+
+
+def _over_ranks(joined: Joined, effective: Figure) -> Figure:
+    """The limit is per data-parallel rank; the argument is for all of them."""
+    ranks = joined.known("dp_size")
+    if not effective.known or ranks is None or not isinstance(ranks.value, int) or ranks.value < 2:
+        return effective
+    return derived("max_running_requests", effective.count * ranks.value, "requests", (effective, ranks), f"{effective.count:,} on each of {ranks.value} ranks")
+
+
+def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str:
+    if not (asked.known and effective.known) or asked.value == effective.value:
+        return ""
+    if quantity == "max_running_requests":
+        return _why_fewer(joined)
+    if quantity == "max_total_num_tokens":
+        return "the argument only caps the pool; memory holds less" if effective.number < asked.number else "rounded to whole pages"
+    return ""
+
+
+def _why_fewer(joined: Joined) -> str:
+    if "mamba_capped_max_running" in joined.effective or "max_mamba_cache_size" in joined.effective:
+        return "capped by the recurrent-state slots"
+    pool = joined.effective.get("max_total_num_tokens")
+    return f"the engine keeps it at half the pool's tokens ({pool.count // 2:,}) and below its own limits" if pool else ""
+
+
+def default_output(joined: Joined) -> Figure:
+    """Tokens that a request may generate when its client names no limit: a number, or "unbounded"."""
+    preferred = joined.args.get("preferred_sampling_params")
+    if preferred is not None and (named := _max_new_tokens(preferred)) is not None:
+        return derived("default_output_tokens", named, "tokens", (preferred,), "max_new_tokens of --preferred-sampling-params")
+    return default("default_output_tokens", "unbounded", "", _UNBOUNDED)
+
+
+def _max_new_tokens(preferred: Figure) -> int | None:
+    try:
+        value = json.loads(str(preferred.value).replace("'", '"')).get("max_new_tokens")
+    except (ValueError, AttributeError):
+        return None
+    return value if isinstance(value, int) else None

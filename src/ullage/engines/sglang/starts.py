@@ -1,0 +1,123 @@
+"""A log is a history of starts: which lines belong to which, and whether two servers write into the same log.
+
+Only the last start of each server counts; earlier ones are history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...evidence import Log
+from ..server import Role
+from .batches import batch_event
+from .lines import Event, Step, start_event
+from .server_args import parse_server_args
+
+
+@dataclass
+class Start:
+    """One start of one server, with the lines of its run."""
+
+    args: Mapping[str, object] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    overlaps: bool = False  # another server was starting into the same log, so its lines may be the other's
+
+    @property
+    def began(self) -> str:
+        return next((e.time for e in self.events if e.time), "")
+
+    @property
+    def ready(self) -> bool:
+        return self.has(Step.READY)
+
+    @property
+    def role(self) -> Role:
+        """The role by its arguments, else by the fields that only one role logs."""
+        mode = self.args.get("disaggregation_mode")
+        if mode in ("prefill", "decode"):
+            return Role(mode)
+        if "disaggregation_mode" in self.args:
+            return Role.UNIFIED
+        return _role_of_fields({name for e in self.events for name in e.values})
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells one server from another in the same log. Empty where the arguments are not in the log."""
+        return tuple(self.args.get(name) for name in ("disaggregation_mode", "port", "node_rank")) if self.args else ()
+
+    def has(self, step: Step, rank: str | None = None) -> bool:
+        return any(e.step is step and rank in (None, e.rank) for e in self.events)
+
+    def of(self, *steps: Step) -> Iterator[Event]:
+        return (e for e in self.events if e.step in steps)
+
+
+def _role_of_fields(names: set[str]) -> Role:
+    if names & {"num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs", "pending_prealloc_token_usage"}:
+        return Role.DECODE
+    if names & {"num_prefill_bootstrap_queue_reqs", "num_prefill_inflight_queue_reqs"}:
+        return Role.PREFILL
+    return Role.UNKNOWN
+
+
+def starts_of(log: Log) -> list[Start]:
+    """All starts in the order in which they began. Empty: nothing in the log is SGLang's."""
+    starts: list[Start] = []
+    for event in _events(log):
+        if event.step is Step.ARGS:
+            starts.append(_opened(starts, parse_server_args(event.line.text), event))
+        elif not starts or _begins_anew(starts[-1], event):
+            starts.append(Start(events=[event]))
+        else:
+            _owner(starts, event).events.append(event)
+    return starts
+
+
+def servers_of(starts: list[Start]) -> list[list[Start]]:
+    """Starts of one server together, the current one last. Starts without arguments go to the server that started before them."""
+    servers: dict[tuple[object, ...], list[Start]] = {}
+    last: tuple[object, ...] = ()
+    for start in starts:
+        last = start.key or last
+        servers.setdefault(last, []).append(start)
+    return list(servers.values())
+
+
+def _events(log: Log) -> Iterable[Event]:
+    for line in log.lines:
+        event = batch_event(line) or start_event(line)
+        if event is not None:
+            yield event
+
+
+def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> Start:
+    """A new start by its arguments; a line of systemd just before belongs to it. It overlaps one that is not up yet, if that is another server."""
+    opened = Start(args, [event])
+    before = starts[-1] if starts else None
+    if before and not before.args and all(e.step is Step.UNIT_STARTED for e in before.events):
+        starts.pop()
+        opened.events[:0] = before.events
+    elif before and before.args and before.key != opened.key and not before.ready and not before.has(Step.SUMMARY):
+        before.overlaps = opened.overlaps = True
+    return opened
+
+
+def _begins_anew(current: Start, event: Event) -> bool:
+    """Does this line belong to a start after the current one, whose arguments are not in the log?"""
+    up = current.ready or current.has(Step.SUMMARY)
+    if event.step is Step.UNIT_STARTED:
+        return True
+    if event.step is Step.LOAD_BEGIN:
+        return up
+    if event.step in (Step.KV, Step.POOL_END):
+        return current.ready and current.has(event.step, event.rank)
+    return event.step is Step.SUMMARY and current.has(Step.SUMMARY, event.rank)
+
+
+def _owner(starts: list[Start], event: Event) -> Start:
+    """The start a line belongs to: the latest, but a line that only one role prints goes to the latest start of that role."""
+    role = _role_of_fields(set(event.values)) if event.step is Step.BATCH else Role.UNKNOWN
+    if role is Role.UNKNOWN:
+        return starts[-1]
+    return next((s for s in reversed(starts) if s.args and s.role is role), starts[-1])

@@ -1,0 +1,40 @@
+"""Findings about what can be seen, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..deployment import Deployment
+from ..engines.server import Server
+from ..evidence import Failure
+from .base import Hit, Severity, rule
+
+_UNKNOWN = "use, queues and evictable cache now; retractions; transfer and latency histograms"
+
+
+@rule("metrics-disabled", Severity.INFO, "The server has no metrics page")
+def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
+    """SGLang serves /metrics only with `--enable-metrics`. Without it there is no history: what is in use is known for this moment at most."""
+    for server in deployment.workers:
+        flag = server.figure("enable_metrics")
+        refused = next((e for e in deployment.failed if e.topic == "metrics" and e.origin.target == server.name and _is_absent(e.content)), None)
+        if refused or flag.value is False:
+            yield Hit(server.name, f"no metrics, so not known: {_UNKNOWN}", (flag,), "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)")
+
+
+def _is_absent(content: object) -> bool:
+    return isinstance(content, Failure) and content.status == "404"
+
+
+@rule("open-to-the-network", Severity.WARNING, "The server is open to the network without a key")
+def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
+    """A server that listens on all addresses without `--api-key` serves anyone who reaches the port, its admin endpoints included."""
+    for server in deployment.servers:
+        host = server.figure("host")
+        if host.value in ("0.0.0.0", "::", "[::]") and _arguments_known(server) and not server.figure("api_key").known:
+            yield Hit(server.name, f"listens on {host.value} without a key", (host,), "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command line)")
+
+
+def _arguments_known(server: Server) -> bool:
+    """Only where the arguments were seen is a missing key known to be missing."""
+    return server.figure("model_path").known or server.figure("retry_max_retries").known

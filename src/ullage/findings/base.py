@@ -1,0 +1,76 @@
+"""What a finding is, and the catalogue of all rules. A rule's docstring is its documentation page."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from ..deployment import Deployment
+from ..figure import Figure
+
+
+class Severity(str, Enum):
+    ERROR = "error"  # requests that the operator expects to be served are not
+    WARNING = "warning"  # works now, and will surprise under load
+    INFO = "info"  # good to know
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a rule found in one place."""
+
+    where: str
+    says: str
+    evidence: tuple[Figure, ...]
+    advice: str
+    severity: Severity | None = None  # where it differs from the rule's
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A hit with the rule it comes from."""
+
+    id: str
+    subject: str
+    severity: Severity
+    where: str
+    says: str
+    evidence: tuple[Figure, ...]
+    advice: str
+
+
+Check = Callable[[Deployment], Iterator[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    id: str
+    subject: str
+    severity: Severity
+    title: str
+    check: Check
+
+    @property
+    def page(self) -> str:
+        return inspect.cleandoc(self.check.__doc__ or "")
+
+
+CATALOGUE: dict[str, Rule] = {}
+
+
+def rule(id: str, severity: Severity, title: str) -> Callable[[Check], Check]:
+    """Enters a check into the catalogue; its subject is the module it stands in."""
+
+    def enter(check: Check) -> Check:
+        if id in CATALOGUE:
+            raise ValueError(f"two rules are called {id}")
+        CATALOGUE[id] = Rule(id, check.__module__.rsplit(".", 1)[-1], severity, title, check)
+        return check
+
+    return enter

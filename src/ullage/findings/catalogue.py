@@ -1,0 +1,16 @@
+"""All findings of a deployment, worst first."""
+
+from __future__ import annotations
+
+from ..deployment import Deployment
+from . import access, limits, load, pools, router, starts  # noqa: F401 - importing enters their rules
+from .base import CATALOGUE, Finding
+
+
+def findings(deployment: Deployment) -> list[Finding]:
+    found = [
+        Finding(rule.id, rule.subject, hit.severity or rule.severity, hit.where, hit.says, hit.evidence, hit.advice)
+        for rule in CATALOGUE.values()
+        for hit in rule.check(deployment)
+    ]
+    return sorted(found, key=lambda f: f.severity.rank)

@@ -1,0 +1,73 @@
+"""Findings about limits that were asked for, and limits that nobody set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..capacity.request import Shape
+from ..deployment import Deployment, reach_of, server_limits
+from ..engines.server import Role
+from .base import Hit, Severity, rule
+
+
+@rule("limit-lowered", Severity.WARNING, "A requested limit was lowered")
+def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
+    """The engine starts with less than was asked for, and says so at most once in its log.
+
+    `--max-running-requests` is lowered to half the pool's tokens or to what the recurrent-state slots allow; `--max-total-tokens`
+    only ever caps the pool; a context length can be cut by the model. What is in effect is what counts.
+    """
+    for server in deployment.workers:
+        for setting in server.settings:
+            asked, effective = setting.requested, setting.effective
+            if not (setting.differs and isinstance(asked.value, (int, float)) and asked.value > effective.number >= 0):
+                continue
+            why = f": {setting.why}" if setting.why else ""
+            yield Hit(server.name, f"{setting.label}: {asked.value:,} asked for, {effective.number:,} in effect{why}", (asked, effective), _lever(setting.label))
+
+
+def _lever(label: str) -> str:
+    return {
+        "running requests": "give the binding pool more (--mem-fraction-static, --max-mamba-cache-size), or ask for what is in effect",
+        "KV pool": "raise --mem-fraction-static, or lower --max-total-tokens to what is in effect",
+    }.get(label, "ask for what is in effect, so that clients plan with it")
+
+
+@rule("no-output-bound", Severity.INFO, "A client that names no output length can take a full context")
+def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
+    """A chat completion without `max_tokens` runs to its end token or to the end of the context.
+
+    SGLang reserves no output beyond a few hundred tokens, so it lets such requests in by their prompts; what is safe is one full
+    context each. Bound the output in the clients or the gateway, or with `--preferred-sampling-params '{"max_new_tokens": N}'`.
+    """
+    for server in deployment.of(Role.UNIFIED, Role.DECODE):
+        if server.default_output.value != "unbounded":
+            continue
+        safe = server_limits(server, Shape(1024, None)).safe
+        if safe.known:
+            yield Hit(
+                server.name,
+                f"with no max_tokens named, {safe.count:,} chat requests are safe in parallel: one full context each",
+                (server.default_output, safe),
+                "name max_tokens in the clients, or set --preferred-sampling-params '{\"max_new_tokens\": 2048}'",
+            )
+
+
+@rule("roles-differ-in-length", Severity.WARNING, "Prefill and decode accept different longest requests")
+def roles_differ(deployment: Deployment) -> Iterator[Hit]:
+    """A request that one side accepts and the other refuses fails after work was done for it, or hangs until a timeout.
+
+    Give both roles the same `--context-length`, and pools that hold it. (sgl-project/sglang PR 31664 lets the sides share the limit.)
+    """
+    prefill = [reach_of(s).tokens for s in deployment.of(Role.PREFILL)]
+    decode = [reach_of(s).tokens for s in deployment.of(Role.DECODE)]
+    known = [f for f in (*prefill, *decode) if f.known]
+    if not (prefill and decode) or len(known) < len(prefill) + len(decode) or len({f.value for f in known}) == 1:
+        return
+    least, most = min(known, key=lambda f: f.number), max(known, key=lambda f: f.number)
+    yield Hit(
+        "prefill and decode",
+        f"prefill accepts up to {min(f.count for f in prefill):,} tokens, decode {min(f.count for f in decode):,}",
+        (least, most),
+        f"set --context-length {least.count} on both, or give the smaller side a larger pool",
+    )

@@ -1,0 +1,73 @@
+"""Findings about the present load: queues and who is short, retractions, gauges that are stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..deployment import Deployment
+from ..engines.server import Role
+from ..figure import Figure
+from .base import Hit, Severity, rule
+
+# queue: who is short when it grows, and what to do
+_QUEUES = {
+    "num_decode_prealloc_queue_reqs": ("decode has no pool tokens or slots for them", "give decode a larger pool (--mem-fraction-static) or more decode servers"),
+    "num_decode_transfer_queue_reqs": ("the transfer between prefill and decode is slow", "look at the network: kv_transfer_speed_gb_s, the transfer backend and its devices"),
+    "num_prefill_bootstrap_queue_reqs": ("prefill waits for decode to pre-allocate", "look at the decode servers: their prealloc queue says whether tokens or slots are short"),
+    "num_prefill_inflight_queue_reqs": ("prefill holds KV until its transfers have ended", "look at the transfer; decode may be slow to take it"),
+    "num_queue_reqs": ("prefill capacity or the pool is short", "see what binds in the table; add servers or lower the length of requests"),
+}
+
+
+@rule("queue-waiting", Severity.WARNING, "Requests wait in a queue")
+def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
+    """Each queue of a prefill/decode deployment says who is short.
+
+    Decode's prealloc queue: decode's pool or its request slots. Transfer queue: the network. Prefill's bootstrap queue mirrors
+    decode's prealloc queue. Prefill's in-flight queue: KV held until slow transfers end. The plain waiting queue: prefill
+    compute, or the pool. On a decode server /v1/loads counts prealloc and transfer as waiting too.
+    """
+    for server in deployment.workers:
+        for name, (short, advice) in _QUEUES.items():
+            waiting, before = server.use(name), server.use(f"first_{name}")
+            if waiting.known and waiting.number >= 1 and not (name == "num_queue_reqs" and server.role is Role.DECODE):
+                yield Hit(server.name, _queue_says(name, waiting, before, short), tuple(f for f in (waiting, before) if f.known), advice, _queue_severity(waiting, before))
+
+
+def _queue_says(name: str, waiting: Figure, before: Figure, short: str) -> str:
+    label = name.removeprefix("num_").removesuffix("_reqs").replace("_", " ")
+    growth = ""
+    if before.known and before.number != waiting.number:
+        growth = f", {'up' if waiting.number > before.number else 'down'} from {before.count:,} at {before.observed_at or 'the first line read'}"
+    return f"{label}: {waiting.count:,} waiting{growth}; {short}"
+
+
+def _queue_severity(waiting: Figure, before: Figure) -> Severity | None:
+    return Severity.INFO if before.known and waiting.number <= before.number else None
+
+
+@rule("retractions", Severity.WARNING, "Requests were retracted: the pool ran full")
+def retractions(deployment: Deployment) -> Iterator[Hit]:
+    """The scheduler let in more requests than the pool holds at their full length, and had to throw some back: their work is done twice.
+
+    On an aggregated server a higher `--schedule-conservativeness` keeps more room per running request; on a decode server a
+    higher `--num-reserved-decode-tokens` does. Fewer running requests, or bounded outputs, help on both.
+    """
+    for server in deployment.workers:
+        counted, logged = server.use("num_retracted_requests_total"), server.use("retractions_in_log")
+        seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
+        if seen:
+            knob = "--num-reserved-decode-tokens (default 512)" if server.role is Role.DECODE else "--schedule-conservativeness (default 1.0)"
+            yield Hit(server.name, f"{seen[0].count:,} requests were retracted and recomputed{' in the lines read' if seen[0] is logged else ' since the start'}", seen, f"raise {knob}, lower --max-running-requests, or bound max_tokens")
+
+
+@rule("stale-gauges", Severity.WARNING, "Gauges of the metrics page are stale")
+def stale_gauges(deployment: Deployment) -> Iterator[Hit]:
+    """SGLang refreshes its gauges only when it logs a batch. A server that hangs or idles shows the numbers of its last batch.
+
+    Found where /v1/loads, which is computed when asked, and the metrics page state different loads. The page's use is then not used.
+    """
+    for server in deployment.workers:
+        loads, gauge = server.use("num_running_reqs"), server.use("gauge_num_running_reqs")
+        if loads.known and gauge.known and (loads.number == 0) != (gauge.number == 0):
+            yield Hit(server.name, f"the metrics page shows {gauge.count:,} running requests, /v1/loads {loads.count:,}", (gauge, loads), "believe /v1/loads; if it shows load and tokens do not grow, the scheduler hangs: look at its last log lines")
