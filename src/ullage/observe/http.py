@@ -62,6 +62,8 @@ class _Request:
     """Runs in a thread of its own, so that even a hung name look-up cannot hold the caller beyond the deadline."""
 
     def __init__(self, url: str, access: Access, masker: Masker) -> None:
+        import urllib3.connection  # noqa: F401 - here, so that the slow import does not count against the deadline
+
         self.url, self.access, self.masker = url, access, masker
         self.deadline = monotonic() + access.timeout_s
         self.connection: HTTPConnection | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import BinaryIO, NamedTuple
 
-BLOCK = 8 * 2**20
+BLOCK = 2 * 2**20
 _SYSTEMD = (b"systemd[", b"-- Boot ", b"Main process exited", b"Failed with result", b"Scheduled restart job")
 _JSON_SYSTEMD = b'"systemd"'
 _COLOUR = re.compile(rb"(?:\x1b|\\u001b|#033)\[[0-9;?]*[A-Za-z]")

@@ -16,7 +16,7 @@ from ..evidence import Evidence
 from ..masking import Masker
 from .handles import readable
 from .log_blocks import Found, blocks, found_in
-from .log_starts import last_start, starts_between
+from .log_starts import earlier_starts, last_start
 from .log_streams import by_stream, evidence
 from .log_thin import Thin
 
@@ -39,7 +39,7 @@ class LogScan:
     tail_bytes: int = 4 * MIB
     line_bytes: int = MIB
     whole_bytes: int = 96 * MIB
-    lines_per_kind: int = 5000  # of lines that matched with the same words; of the last life's begin, and of its end
+    lines_per_kind: int = 2000  # of lines that matched with the same words; of the last life's begin, and of its end
 
 
 def read_log(handle: BinaryIO, name: str, scan: LogScan, masker: Masker, read_at: datetime) -> list[Evidence]:
@@ -67,7 +67,7 @@ def _spans(handle: BinaryIO, size: int, start: int | None, scan: LogScan) -> lis
         spans.append((0, min(scan.start_bytes, size)))
     else:
         spans.append((start - _BEFORE_A_START, start + scan.start_bytes))
-        earlier = starts_between(handle, start - scan.history_bytes, start, scan.starts, _EARLIER_STARTS)
+        earlier = earlier_starts(handle, start - scan.history_bytes, start, scan.starts, _EARLIER_STARTS)
         spans += [(begin - _BEFORE_A_START, min(begin + _AFTER_AN_EARLIER_START, start)) for begin in earlier]
     return _merged([(max(0, begin), min(size, end)) for begin, end in spans])
 

@@ -7,6 +7,7 @@ and stays; so does a wrapper that no known collector writes (`[ERROR] ...`).
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from . import json_lines
@@ -47,7 +48,7 @@ _STAMP = re.compile(
 _COMPOSE = re.compile(rf"(?P<stream>[A-Za-z0-9][\w.@-]{{0,126}}) {{1,64}}\|(?: {_REST}|$)")
 _KUBECTL = re.compile(rf"\[(?P<stream>pod/[^\s\]]+)\] ?{_REST}")
 
-_GLUED = re.compile(r"(?<=[^\s])\s*(?=\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[ \]])")
+_ENGINE_TAG = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[ \]]")
 _BREAK = re.compile(r"[\r\n]+")
 _INDENTED = re.compile(r"[ \t]{2,}\S")
 
@@ -105,11 +106,24 @@ def is_boot(text: str) -> bool:
 def records(line: str) -> list[Stripped]:
     """A physical line, split where a progress bar rewrote it and where another record is glued on."""
     found: list[Stripped] = []
-    for piece in _BREAK.split(line.rstrip("\r\n")):
+    for piece in _lines(line.rstrip("\r\n")):
         first = strip(piece)
-        parts = [part for text in _BREAK.split(first.rest) for part in _GLUED.split(text)]
+        parts = [part for text in _lines(first.rest) for part in _unglued(text)]
         found += [first._replace(rest=part) for part in parts]
     return found
+
+
+def _lines(text: str) -> list[str]:
+    return _BREAK.split(text) if "\r" in text or "\n" in text else [text]
+
+
+def _unglued(text: str) -> list[str]:
+    """Cut before each tag of an engine that does not stand at the begin."""
+    cuts = [0, *(tag.start() for tag in _ENGINE_TAG.finditer(text, 1)), len(text)]
+    if len(cuts) == 2:
+        return [text]
+    parts = [text[begin:end] for begin, end in pairwise(cuts)]
+    return [part.rstrip() for part in parts if part.strip()]
 
 
 def continues(previous: str, text: str) -> bool:
