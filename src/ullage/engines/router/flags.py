@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...evidence import Argv, Evidence
-from ...figure import Figure, configured, default
-from ...figure import Source as Place
+from ...figure import Figure, Source, configured, default
 
 # name: (default of the repository version of 2026, unit)
 _DEFAULTS: Mapping[str, tuple[int | float, str]] = {
@@ -71,7 +70,7 @@ def _figure(name: str, given: Mapping[str, list[list[str]]], place: str) -> Figu
     if name not in given:
         return None
     words = given[name][-1]
-    source = Place(place, f"--{name.replace('_', '-')}")
+    source = Source(place, f"--{name.replace('_', '-')}")
     if name in _SWITCHES:
         return configured(name, True, "", source)
     if name in _WORDS:

@@ -31,6 +31,7 @@ _SUMS = {
 }
 _BY_LABEL = {"http_rate_limit_total": "result", "http_responses_total": "status_code", "job_success_total": "job_type"}
 _STARTED = re.compile(r"Starting router on (?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+) \| mode: (?P<mode>\w+)(?P<rest>.*)")
+_HOST = re.compile(r"https?://(?:[^@/]*@)?(\[[^\]]+\]|[^:/]+)")
 _URL = re.compile(r'"(https?://[^"]+)"')
 _UNIT = re.compile(r"^systemd\[\d+\]: Started (?P<unit>.*[Rr]outer.*?)\.?$")
 
@@ -59,18 +60,37 @@ def is_routers(evidence: Evidence) -> bool:
 
 
 def servers(items: Sequence[Evidence]) -> list[Server]:
-    """One router per URL; files and flags belong to the router whose port or workers they name, else to the only one there is."""
+    """One router per URL. Its metrics port, files and flags belong to the router on the same host, else to the only one there is."""
     routers: dict[str, _Known] = {}
-    for item in sorted(items, key=lambda e: not e.origin.target.startswith("http")):
-        known = routers.get(item.origin.target) or _owner(routers, item) or routers.setdefault(item.origin.target, _Known())
+    for item in sorted(items, key=_own_address_first):
+        target = item.origin.target
+        known = routers.get(target) or _owner(routers, item) or routers.setdefault(target, _Known())
         known.evidence.append(item)
         _gather(known, item)
     return [_server(target, known) for target, known in routers.items()]
 
 
+def _own_address_first(item: Evidence) -> int:
+    """The main port answers /workers; metrics come from another port; files and flags have no address."""
+    if not item.origin.target.startswith("http"):
+        return 2
+    return 1 if isinstance(item.content, Samples) else 0
+
+
 def _owner(routers: Mapping[str, _Known], item: Evidence) -> _Known | None:
-    alone = next(iter(routers.values())) if len(routers) == 1 else None
-    return alone if alone and (not isinstance(item.content, Argv) or "max_concurrent_requests" not in alone.figures) else None
+    if isinstance(item.content, Document):
+        return None
+    host = _host(item.origin.target)
+    near = [known for target, known in routers.items() if not host or _host(target) in (host, "")]
+    if len(near) != 1 or (isinstance(item.content, Argv) and "max_concurrent_requests" in near[0].figures):
+        return None
+    return near[0]
+
+
+def _host(target: str) -> str:
+    """The host of a URL; "" for a file."""
+    match = _HOST.match(target)
+    return match[1].lower() if match else ""
 
 
 def _gather(known: _Known, item: Evidence) -> None:

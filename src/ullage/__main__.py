@@ -1,0 +1,20 @@
+"""The command's door. `--version` is answered before anything is imported."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--version"]:
+        from . import __version__
+
+        print(f"ullage {__version__}")
+        return
+    from .cli.main import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

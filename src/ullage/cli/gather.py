@@ -1,0 +1,120 @@
+"""Targets into evidence: what each word names, with which key it is read, and which workers follow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..engines.read import COMMANDS, ENDPOINTS, KEEP, START_MARKERS, read
+from ..engines.server import Role, Server
+from ..errors import UsageError
+from ..evidence import Evidence
+from ..masking import Masker
+from ..spec import Target, read_spec
+
+_METRICS_PORT = 29000  # the router's default of --prometheus-port
+_DEEPEST = 3  # a router's worker can be a router
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How targets are read. `key_envs`: "NAME" for all targets, "URL=NAME" for one."""
+
+    follow: bool = False
+    key_envs: tuple[str, ...] = ()
+    cacert: str | None = None
+    insecure: bool = False
+    timeout_s: float = 2.0
+
+
+def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
+    """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
+    named = [spec for target in targets for spec in _named(target, options)]
+    keys = {target.api_key_env: _key(target.api_key_env) for target in named if target.api_key_env}
+    masker = Masker(key for key in keys.values() if key)
+    items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
+    urls = {target.where: target for target in named if target.is_url}
+    if urls:
+        items += _read_urls(urls, keys, masker, options)
+    if flags:
+        from ..observe.files import argv_of
+
+        items += [replace(item, origin=replace(item.origin, target=f"--flags {n}" if n > 1 else "--flags")) for n, item in enumerate((argv_of(text, masker) for text in flags), 1)]
+    return items
+
+
+def _named(target: str, options: Options) -> list[Target]:
+    """A file that exists, a spec, or a URL. A word without a scheme is a URL when it looks like host:port and no file has that name."""
+    if target == "-" or (os.path.exists(target) and not target.endswith(".toml")):
+        return [Target(target, is_url=False)]
+    if target.endswith(".toml"):
+        return read_spec(target)
+    if "://" not in target and not _looks_like_address(target):
+        raise UsageError(f"{target}: no such file, and not a URL", "write http://HOST:PORT for a server")
+    from ..observe.targets import normalise
+
+    url = normalise(target)
+    return [Target(url, True, _key_env(url, options), options.cacert, options.insecure)]
+
+
+def _looks_like_address(target: str) -> bool:
+    host, colon, rest = target.partition(":")
+    return bool(colon and host and rest.split("/")[0].isdigit()) or host in ("localhost",) or target.startswith("[")
+
+
+def _key_env(url: str, options: Options) -> str | None:
+    for entry in options.key_envs:
+        where, equals, name = entry.rpartition("=")
+        if equals and url.startswith(where.rstrip("/")):
+            return name
+    return next((entry for entry in options.key_envs if "=" not in entry), None)
+
+
+def _key(name: str) -> str:
+    if not name.replace("_", "").isalnum():
+        raise UsageError("--api-key-env takes the name of an environment variable, not a key", "export KEY=..., then --api-key-env KEY")
+    key = os.environ.get(name, "")
+    if not key:
+        raise UsageError(f"the environment variable {name} is not set", f"export {name}=... first")
+    return key
+
+
+def _read_file(path: str, masker: Masker) -> list[Evidence]:
+    from ..observe.files import read_file
+    from ..observe.log_file import LogScan
+
+    return read_file(path, LogScan(START_MARKERS, KEEP), masker, COMMANDS)
+
+
+def _read_urls(urls: dict[str, Target], keys: dict[str, str], masker: Masker, options: Options) -> list[Evidence]:
+    from ..observe.endpoints import Endpoint, read_servers
+    from ..observe.http import Access
+
+    endpoints = [Endpoint(topic, paths) for topic, paths in ENDPOINTS]
+    default = next(iter(urls.values()))
+
+    def access_for(url: str) -> Access:
+        target = next((t for where, t in urls.items() if url.startswith(where)), default)
+        key = keys.get(target.api_key_env) if target.api_key_env else None
+        return Access(api_key=key, cacert=target.cacert or options.cacert, insecure=target.insecure or options.insecure, timeout_s=options.timeout_s)
+
+    items = read_servers(list(urls), endpoints, access_for, masker)
+    asked = set(urls)
+    for _ in range(_DEEPEST if options.follow else 0):
+        routers = [s for s in read(items)[0] if s.role is Role.ROUTER]
+        further = [url for router in routers for url in _beyond(router) if url not in asked]
+        if not further:
+            break
+        asked.update(further)
+        items += read_servers(further, endpoints, access_for, masker)
+    return items
+
+
+def _beyond(router: Server) -> list[str]:
+    """A router's workers, and its metrics page, which has a port of its own."""
+    port = router.figure("prometheus_port").value or _METRICS_PORT
+    host = router.name.split("://", 1)[-1].split("/", 1)[0]
+    bare = host.rsplit(":", 1)[0] if ":" in host and not host.endswith("]") else host
+    metrics = [f"http://{bare}:{port}/metrics"] if router.name.startswith("http") else []
+    return [worker.rstrip("/") for worker in router.workers if worker.startswith("http")] + metrics

@@ -1,0 +1,71 @@
+"""`ullage`: the commands, and how errors end: one line, an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from .. import __version__
+from ..errors import UllageError
+from .explain import explain
+from .limits import limits
+
+
+class DefaultToLimits(click.Group):
+    """`ullage http://host:30000` means `ullage limits http://host:30000`; a word that is no target is an unknown command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            args = ["limits"]
+        elif args[0] not in self.commands and args[0] not in ("--help", "--version", "-h"):
+            args = ["limits", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=DefaultToLimits, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="ullage", message="%(prog)s %(version)s")
+def ullage() -> None:
+    """Tells what an LLM server deployment can really hold.
+
+    \b
+    ullage limits http://localhost:8000 --follow    ask a router and its workers
+    ullage limits startup.log metrics.txt           read what a colleague captured
+    ullage explain pool-below-context               what a finding or a figure means
+    """
+
+
+ullage.add_command(limits)
+ullage.add_command(explain)
+
+
+def run() -> NoReturn:
+    """Runs the command line of this process and ends it."""
+    try:
+        code = ullage.main(standalone_mode=False)
+    except UllageError as error:
+        _complain(error.message, error.advice)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        _complain("interrupted", "")
+        sys.exit(130)
+    except click.ClickException as error:
+        _complain(error.format_message(), "ullage limits --help shows how" if isinstance(error, click.UsageError) else "")
+        sys.exit(2)
+    except BrokenPipeError:
+        _close_quietly()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, advice: str) -> None:
+    first = " ".join(message.split())
+    click.echo(f"ullage: {first}" + (f"; {advice}" if advice else ""), err=True)
+
+
+def _close_quietly() -> None:
+    """The reader of our pipe is gone: nothing is left to say, and the interpreter must not try at exit."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,1 @@
+"""Reports: one value, printed for people or for programs."""

@@ -1,0 +1,154 @@
+"""The report as JSON, versioned; its schema is limits.schema.json beside this file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .. import __version__
+from ..capacity.chain import ChainLimits
+from ..capacity.limits import Ceiling, Limits
+from ..capacity.pool import Pool
+from ..capacity.request import Shape
+from ..deployment import reach_of, total_context
+from ..engines.server import Server
+from ..figure import Figure
+from .model import Report
+
+SCHEMA = "ullage.limits/1"
+
+
+def to_json(report: Report) -> str:
+    return json.dumps(to_data(report), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def to_data(report: Report) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "ullage": __version__,
+        "read_at": report.read_at.isoformat(timespec="seconds"),
+        "read_as": list(report.echoes),
+        "servers": [_server(report, server) for server in report.deployment.servers],
+        "chain": [_chain(a.label, a.shape, a.chain) for a in report.answers if a.chain],
+        "findings": [
+            {
+                "id": f.id,
+                "subject": f.subject,
+                "severity": f.severity.value,
+                "where": f.where,
+                "says": f.says,
+                "advice": f.advice,
+                "evidence": [_figure(e) for e in f.evidence],
+            }
+            for f in report.findings
+        ],
+        "not_read": [{"place": e.place, "status": f.status, "reason": f.reason, "advice": f.advice} for e, f in report.failed]
+        + [{"place": u.evidence.place, "status": "not understood", "reason": u.reason, "advice": ""} for u in report.unclaimed],
+    }
+
+
+def _server(report: Report, server: Server) -> dict[str, Any]:
+    reach = reach_of(server)
+    return {
+        "name": server.name,
+        "engine": server.engine,
+        "role": server.role.value,
+        "figures": _figures(server.figures),
+        "settings": [
+            {"label": s.label, "requested": _figure(s.requested), "effective": _figure(s.effective), "differs": s.differs, "why": s.why}
+            for s in server.settings
+        ],
+        "pools": [_pool(pool) for pool in server.pools],
+        "longest_request": _figure(reach.tokens),
+        "longest_request_by": reach.ceiling.what if reach.ceiling else None,
+        "longest_request_perhaps": _ceiling(reach.perhaps),
+        "total_context": _figure(total_context(server)),
+        "default_output": _figure(server.default_output),
+        "usage": _figures(server.usage),
+        "ranks": {rank.name: _figures(rank.figures) for rank in server.ranks},
+        "earlier_starts": [{"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier],
+        "disagreements": [{"quantity": d.quantity, "figures": [_figure(f) for f in d.figures], "why": d.why} for d in server.disagreements],
+        "workers": list(server.workers),
+        "notes": list(server.notes),
+        "evidence": [
+            {"place": e.place, "topic": e.topic, "stream": e.origin.stream, "pid": e.origin.pid, "read_at": e.read_at.isoformat(timespec="seconds")}
+            for e in server.evidence
+        ],
+        "limits": [_limits(a.label, a.by_server[server.name]) for a in report.answers if server.name in a.by_server],
+    }
+
+
+def _limits(label: str, found: Limits) -> dict[str, Any]:
+    return {
+        "label": label,
+        "shape": _shape(found.shape),
+        "admits": _figure(found.admits),
+        "safe": _figure(found.safe),
+        "binds": found.binds,
+        "safe_binds": found.safe_binds,
+        "beyond": found.beyond,
+        "overflow": found.overflow,
+        "by_pool": [
+            {"pool": p.pool.name, "admits_low": p.admits.low, "admits_high": p.admits.high, "admits_now": p.admits.now, "safe": p.safe}
+            for p in found.by_pool
+        ],
+        "not_counted": [{"pool": p.name, "reason": p.unknown or p.size.note} for p in found.uncounted],
+        "refused_by": _ceiling(found.refused),
+        "perhaps_refused_by": _ceiling(found.perhaps_refused),
+    }
+
+
+def _chain(label: str, shape: Shape, found: ChainLimits) -> dict[str, Any]:
+    return {
+        "label": label,
+        "shape": _shape(shape),
+        "admits": _figure(found.admits),
+        "safe": _figure(found.safe),
+        "binds": found.binds,
+        "beyond": found.beyond,
+        "overflow": found.overflow,
+        "in_prefill": _figure(found.in_prefill),
+        "perhaps_refused_by": _ceiling(found.perhaps_refused),
+    }
+
+
+def _shape(shape: Shape) -> dict[str, int | None]:
+    return {"prompt_tokens": shape.prompt, "output_tokens": shape.output, "shared_tokens": shape.shared}
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "unit": pool.unit,
+        "size": _figure(pool.size),
+        "partitions": pool.partitions,
+        "counted": pool.counted,
+        "reason": "" if pool.counted else pool.unknown or pool.size.note,
+        "beyond": pool.beyond,
+        "lever": pool.lever,
+    }
+
+
+def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
+    if ceiling is None:
+        return None
+    return {"what": ceiling.what, "tokens": _figure(ceiling.tokens), "beyond": ceiling.beyond, "certain": ceiling.certain}
+
+
+def _figures(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    return {name: _figure(figure) for name, figure in figures.items()}
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    """A figure with its source or inputs; empty fields are left out, `value` never."""
+    source = figure.source
+    optional = {
+        "source": {"evidence": source.evidence, "place": source.place, "quote": source.quote} if source else None,
+        "inputs": [_figure(f) for f in figure.inputs] or None,
+        "note": figure.note or None,
+        "low": figure.low,
+        "high": figure.high,
+        "observed_at": figure.observed_at,
+    }
+    return {"name": figure.name, "value": figure.value, "unit": figure.unit, "kind": figure.kind.value} | {k: v for k, v in optional.items() if v is not None}

@@ -1,0 +1,124 @@
+"""The report's lines as plain words: who runs, the rows of the limits, what happens beyond, what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..capacity.chain import ChainLimits
+from ..capacity.limits import Limits
+from ..engines.server import Role, Server
+from .model import Report
+from .words import plain, ratio, value_of
+
+_RANKS = (("tp_size", "TP"), ("pp_size", "PP"), ("dp_size", "DP"), ("ep_size", "EP"), ("dcp_size", "DCP"))
+_QUEUES = (
+    ("num_queue_reqs", "waiting"),
+    ("num_decode_prealloc_queue_reqs", "prealloc"),
+    ("num_decode_transfer_queue_reqs", "transfer"),
+    ("num_retracted_reqs", "retracted"),
+    ("num_prefill_bootstrap_queue_reqs", "bootstrap"),
+    ("num_prefill_inflight_queue_reqs", "in flight"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request shape."""
+
+    label: str
+    admits: str
+    safe: str
+    binds: str
+    beyond: str
+    overflow: str
+    remark: str = ""
+
+
+def identity(server: Server) -> str:
+    """`decode  DeepSeek-V4-Flash  SGLang 0.5.9  TP 4  http://...`"""
+    model = server.figure("served_model_name").value or server.figure("model_path").value or server.figure("model_class").value
+    version = server.figure("version")
+    engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"
+    ranks = " ".join(f"{short} {f.value}" for name, short in _RANKS if (f := server.figure(name)).known and f.value != 1)
+    if server.role is Role.ROUTER:
+        workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
+        return "  ".join(("router", server.engine, workers, server.name))
+    return "  ".join(part for part in (server.role.value, str(model or "model not known"), engine, ranks, server.name) if part)
+
+
+def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
+    """(title, rows): one table for a chain, one per server elsewhere."""
+    if report.deployment.is_chain:
+        return [("Parallel requests, prefill to decode", [_chain_row(a.label, a.chain) for a in report.answers if a.chain])]
+    servers = report.deployment.workers
+    titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
+    return [(title, [_row(a.label, a.by_server[s.name]) for a in report.answers]) for title, s in titled]
+
+
+def _row(label: str, found: Limits) -> Row:
+    remark = f"not counted: {', '.join(f'{p.name} ({p.unknown or p.size.note})' for p in found.uncounted)}" if found.uncounted else ""
+    return Row(_labelled(label, found.shape.total), value_of(found.admits), value_of(found.safe), _binds(found.binds, found.safe_binds), found.beyond, found.overflow, remark)
+
+
+def _chain_row(label: str, found: ChainLimits) -> Row:
+    remark = ""
+    if found.perhaps_refused:
+        cap = found.perhaps_refused
+        remark = f"* only if prefill takes it: older builds refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
+    mark = "*" if remark else ""
+    return Row(label, value_of(found.admits) + mark, value_of(found.safe) + mark, found.binds, found.beyond, found.overflow, remark)
+
+
+def _labelled(label: str, total: int) -> str:
+    return f"full {total:,}" if label == "full" else label
+
+
+def _binds(admits: str, safe: str) -> str:
+    return admits if admits == safe else f"{admits}; safe: {safe}"
+
+
+def consequences(rows: Sequence[Row]) -> Iterable[str]:
+    """What happens to one request more, and to admitted ones that outgrow the pool: each said once."""
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        if row.beyond:
+            said.setdefault(f"one more {row.beyond}", []).append(row.binds)
+        if row.overflow:
+            said.setdefault(f"above safe: {row.overflow}", []).append("")
+        if row.remark:
+            said.setdefault(row.remark, []).append("")
+    return list(said)
+
+
+def usage_rows(server: Server) -> Iterable[tuple[str, str]]:
+    """What is in use now, as far as it is known."""
+    if server.role is Role.ROUTER:
+        return _router_usage(server)
+    return _worker_usage(server)
+
+
+def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
+    running = server.use("num_running_reqs")
+    if not server.usage:
+        yield "in use now", "not known: no metrics, loads or batch lines in the evidence"
+        return
+    queues = ", ".join(f"{label} {plain(f.value)}" for name, label in _QUEUES if (f := server.use(name)).known)
+    at = f" (at {running.observed_at})" if running.observed_at else ""
+    yield "in use now", f"{value_of(running)} running; queues: {queues or 'not known'}{at}"
+    used, room, evictable, share = (server.use(n) for n in ("num_used_tokens", "room_tokens", "kv_evictable_tokens", "token_usage"))
+    if used.known or share.known:
+        cached = f", {value_of(evictable)} more are evictable cache" if evictable.known else ""
+        yield "pool use", f"{value_of(used)} tokens ({ratio(share)}){cached}; room left: {value_of(room)} tokens"
+    host, held = server.figure("hicache_host_total_tokens"), server.use("hicache_host_used_tokens")
+    if host.known:
+        yield "host cache", f"{value_of(held)} of {value_of(host)} tokens, for reuse only: it raises no limit"
+
+
+def _router_usage(server: Server) -> Iterable[tuple[str, str]]:
+    for worker in server.workers:
+        healthy = server.use(f"healthy {worker}")
+        yield "worker", worker + ("" if not healthy.known else ", healthy" if healthy.value else ", unhealthy")
+    told = ", ".join(f"{name} {plain(f.value)}" for name, f in server.usage.items() if not name.startswith("healthy"))
+    if told:
+        yield "counters", told

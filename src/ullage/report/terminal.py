@@ -1,0 +1,128 @@
+"""The screen an operator pastes into a chat: who runs, how many requests fit, what is in use, what is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..deployment import reach_of, total_context
+from ..engines.server import Role, Server
+from ..findings.base import Finding, Severity
+from .model import Report
+from .rows import Row, consequences, identity, rows_of, usage_rows
+from .sources import source_lines
+from .words import told, value_of, with_unit
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_WIDEST = 110
+
+
+def print_report(report: Report, *, sources: bool = False) -> None:
+    """At most 110 columns on a terminal, 80 in a pipe; colours only where they are wanted (NO_COLOR, pipes: none)."""
+    console = Console(highlight=False, width=_width(), soft_wrap=False, emoji=False, markup=False)
+    for echo in report.echoes:
+        console.print(Text(echo, style="dim"))
+    for server in report.deployment.servers:
+        console.print(Text(identity(server), style="bold"))
+    if report.answers:
+        _limits(console, report)
+    for server in report.deployment.servers:
+        _server(console, server)
+    _findings(console, report.findings)
+    _not_read(console, report)
+    if sources:
+        _heading(console, "Sources")
+        for line in source_lines(report):
+            console.print(Text(line), soft_wrap=True)
+
+
+def _width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return max(40, min(int(columns), _WIDEST))
+    try:
+        return max(40, min(os.get_terminal_size(1).columns or 80, _WIDEST))
+    except OSError:
+        return 80
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold underline"))
+
+
+def _limits(console: Console, report: Report) -> None:
+    for title, rows in rows_of(report):
+        _heading(console, title)
+        console.print(_limit_table(rows))
+        for line in consequences(rows):
+            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+
+
+def _limit_table(rows: Iterable[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, right in (("prompt (+ output)", True), ("admits", True), ("safe", True), ("binds", False)):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(row.label, row.admits, row.safe, row.binds)
+    return table
+
+
+def _server(console: Console, server: Server) -> None:
+    _heading(console, f"{server.role.value if server.role is not Role.UNKNOWN else 'server'}: {server.name}")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, right in (("", False), ("asked for", True), ("in effect", True), ("", False)):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for setting in server.settings:
+        mark = f"<- {setting.why or 'differs'}" if setting.differs else ""
+        table.add_row(setting.label, value_of(setting.requested), value_of(setting.effective), Text(mark, style="yellow"))
+    console.print(table)
+    for label, value in _facts(server):
+        line = Text(f"{label}  ", style="dim")
+        line.append(value, style="default")
+        console.print(line)
+
+
+def _facts(server: Server) -> Iterable[tuple[str, str]]:
+    if server.role is not Role.ROUTER:
+        reach = reach_of(server)
+        limit = f", by the {reach.ceiling.what}" if reach.ceiling else f" ({reach.tokens.note})"
+        yield "longest request", with_unit(reach.tokens) + limit + (f"; {reach.perhaps.tokens.count:,} if the {reach.perhaps.what} caps it" if reach.perhaps else "")
+        yield "total context", with_unit(total_context(server))
+        yield "default output", f"{value_of(server.default_output)} when a client names none"
+    yield from usage_rows(server)
+    for note in server.notes:
+        yield "note", note
+
+
+def _findings(console: Console, findings: Iterable[Finding]) -> None:
+    found = list(findings)
+    _heading(console, f"Findings ({len(found)})" if found else "Findings: none")
+    for finding in found:
+        head = Text(f"{finding.severity.value} ", style=_STYLES[finding.severity])
+        head.append(f"{finding.id}", style="bold")
+        head.append(f"  {finding.where}")
+        console.print(head)
+        console.print(Padding(Text(finding.says), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"-> {finding.advice}"), (0, 0, 0, 2)))
+        for figure in finding.evidence[:4]:
+            console.print(Padding(Text(told(figure), style="dim"), (0, 0, 0, 4)))
+
+
+def _not_read(console: Console, report: Report) -> None:
+    lines = [f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"]
+    absent = [e.place for e, f in report.failed if f.status == "404"]
+    lines += [f"{u.evidence.place}: {u.reason}" for u in report.unclaimed]
+    if absent:
+        lines.append("not served: " + ", ".join(absent))
+    if lines:
+        _heading(console, "Not read")
+        for line in lines:
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+

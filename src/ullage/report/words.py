@@ -1,0 +1,43 @@
+"""Figures as words: exact counts, ranges, GiB, and a missing one as what it is."""
+
+from __future__ import annotations
+
+from ..figure import Figure, Kind
+
+_MARKS = {Kind.PREDICTED: " (predicted)", Kind.INFERRED: " (inferred)", Kind.DEFAULT: " (default)"}
+
+
+def value_of(figure: Figure) -> str:
+    """The bare value: `2,454,784`, `0.83`, `41 to 74; now 68`, or `not known`."""
+    if not figure.known:
+        return "not set" if figure.note.startswith("not set") else "not known"
+    if figure.low is not None and figure.high is not None and figure.low != figure.high:
+        return f"{plain(figure.low)} to {plain(figure.high)}" + (f"; now {plain(figure.value)}" if "by the live ratio" in figure.note else "")
+    return plain(figure.value)
+
+
+def plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.2f}"
+    return str(value)
+
+
+def with_unit(figure: Figure) -> str:
+    """Value, unit, and a mark where it is no reading: `213,760 tokens (inferred)`."""
+    unit = f" {figure.unit}" if figure.known and figure.unit else ""
+    return f"{value_of(figure)}{unit}{_MARKS.get(figure.kind, '')}"
+
+
+def told(figure: Figure) -> str:
+    """Name, value and the shortest form of where it came from, for the evidence line of a finding."""
+    where = f" [{figure.source}]" if figure.source and not figure.source.quote else f" [{figure.source.evidence} {figure.source.place}]" if figure.source else ""
+    return f"{figure.name} = {with_unit(figure)}{where}" if figure.known else f"{figure.name}: {figure.note}"
+
+
+def ratio(figure: Figure) -> str:
+    """A share of a pool as a percentage."""
+    return f"{figure.number:.0%}" if figure.known else "not known"

@@ -1,0 +1,74 @@
+"""ullage.toml: the targets of a deployment, and how each is reached.
+
+    [[target]]
+    url = "https://decode-1:30001"
+    api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
+    cacert = "ca.pem"
+
+    [[target]]
+    file = "startup.log"
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import UsageError
+
+_KEYS = {"url", "file", "api_key_env", "cacert", "insecure"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One thing to read: a URL (with the name of its key's variable and its certificates) or a file."""
+
+    where: str
+    is_url: bool
+    api_key_env: str | None = None
+    cacert: str | None = None
+    insecure: bool = False
+
+
+def read_spec(path: str) -> list[Target]:
+    """The targets of a spec, paths relative to it. Raises UsageError with what is off, and where."""
+    tables = _load(path).get("target")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise UsageError(f"{path}: no [[target]] in it", 'write [[target]] and below it url = "http://..."')
+    return [_target(path, number, table) for number, table in enumerate(tables, 1)]
+
+
+def _load(path: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}") from None
+
+
+def _target(path: str, number: int, table: dict[str, Any]) -> Target:
+    unknown = sorted(table.keys() - _KEYS)
+    if unknown:
+        advice = "put the key into an environment variable and name that: api_key_env" if "api_key" in unknown else f"known are {', '.join(sorted(_KEYS))}"
+        raise UsageError(f"{path}: target {number} has {unknown[0]!r}", advice)
+    url, file = table.get("url"), table.get("file")
+    if bool(url) == bool(file):
+        raise UsageError(f"{path}: target {number} needs either url or file")
+    folder = Path(path).parent
+    cacert = str(folder / table["cacert"]) if table.get("cacert") else None
+    if file:
+        return Target(str(folder / file), is_url=False)
+    return Target(_normal(str(url)), True, table.get("api_key_env"), cacert, bool(table.get("insecure")))
+
+
+def _normal(url: str) -> str:
+    from .observe.targets import normalise
+
+    return normalise(url)
