@@ -24,6 +24,20 @@ class TooLargeError(Exception):
         super().__init__(f"the answer is larger than {limit / _MIB:g} MiB")
 
 
+class CaFileError(Exception):
+    pass
+
+
+def check_ca_file(path: str) -> None:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            known = any("-----BEGIN" in line for line in file)
+    except OSError:
+        raise CaFileError("the --cacert file cannot be read") from None
+    if not known:
+        raise CaFileError("the --cacert file holds no certificate")
+
+
 def break_off(connection: HTTPConnection | None) -> None:
     """Ends whatever the other thread still waits for on this connection."""
     sock = connection.sock if connection else None
@@ -78,16 +92,16 @@ def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
         return Failure("too large", reason)
     if isinstance(error, exceptions.NameResolutionError):
         return Failure("dns", "no such host name", "check the host name")
+    if isinstance(error, exceptions.NewConnectionError):
+        return _unconnected(error.__cause__)
     if isinstance(error, (TimeoutError, exceptions.TimeoutError)):
         return timeout(seconds)
     if isinstance(error, (SSLError, exceptions.SSLError)):
         return _tls(error, reason)
-    if isinstance(error, exceptions.NewConnectionError):
-        return _unconnected(error.__cause__)
     if isinstance(error, exceptions.DecodeError):
         return Failure("not understood", "the answer is not compressed the way it says")
-    if isinstance(error, FileNotFoundError):
-        return Failure("tls", "the --cacert file cannot be read", "check --cacert FILE")
+    if isinstance(error, CaFileError):
+        return Failure("tls", reason, "check --cacert FILE")
     return Failure("broken", f"the connection broke: {reason or type(error).__name__}", "is this an HTTP server?")
 
 

@@ -126,8 +126,9 @@ class _Request:
         from urllib3.exceptions import IncompleteRead, ProtocolError
 
         data = bytearray()
+        read = getattr(response, "read1", response.read)  # urllib3 before 2.2 loses the last bytes of a broken body
         try:
-            while len(data) <= limit and (chunk := response.read(_CHUNK)):
+            while len(data) <= limit and (chunk := read(_CHUNK)):
                 data += chunk
                 self._left()
         except (IncompleteRead, ProtocolError):
@@ -168,6 +169,8 @@ def _connection(parts: SplitResult, access: Access, timeout: float) -> HTTPConne
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     if parts.scheme != "https":
         return HTTPConnection(host, parts.port or 80, timeout=timeout)
+    if access.cacert:
+        failures.check_ca_file(access.cacert)
     requirement = "CERT_NONE" if access.insecure else "CERT_REQUIRED"
     return HTTPSConnection(
         host, parts.port or 443, timeout=timeout, cert_reqs=requirement, ca_certs=access.cacert,
