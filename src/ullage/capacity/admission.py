@@ -31,6 +31,10 @@ class Rule(Protocol):
 
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted: ...
 
+    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+        """The sum that lets `count` in and turns the next away, in words."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FitsNow:
@@ -39,3 +43,13 @@ class FitsNow:
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         each = demand.admitted(shape)
         return Admitted.exactly(max(0, (size - demand.common(shape)) // each) if each else size)
+
+    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+        each, common = demand.admitted(shape), demand.common(shape)
+        return spelled(size, count, each, common, f"each holds {each:,}" + (f", all share {common:,}" if common else ""))
+
+
+def spelled(size: int, count: int, each: int, once: int, opening: str) -> str:
+    """`75 take 2,438,400 of 2,454,784; one more needs 2,470,912`, after the words that say what one takes."""
+    taken, next_taken = once + count * each, once + (count + 1) * each
+    return f"{opening}; {count:,} take {taken:,} of {size:,}, one more needs {next_taken:,}"

@@ -56,6 +56,7 @@ class Limits:
     safe_binds: str
     beyond: str
     overflow: str
+    why: str  # the sum of the pool that binds
     by_pool: tuple[PoolLimit, ...]
     uncounted: tuple[Pool, ...] = ()
     refused: Ceiling | None = None
@@ -110,10 +111,17 @@ def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], 
         safe_binds=safe_from.pool.name,
         beyond=at_high.pool.beyond,
         overflow=full.pool.overflow if full.safe < admitted.high else "",
+        why=_sum(at_high.pool, shape, at_high.admits.high),
         by_pool=tuple(counted),
         uncounted=uncounted,
         perhaps_refused=perhaps,
     )
+
+
+def _sum(pool: Pool, shape: Shape, admitted: int) -> str:
+    assert pool.demand is not None
+    ranks = f" on each of {pool.partitions} ranks" if pool.partitions > 1 else ""
+    return f"{pool.name}{ranks}: {pool.rule.why(pool.size.count, pool.demand, shape, admitted // pool.partitions)}"
 
 
 def _admits_figure(admitted: Admitted, counted: list[PoolLimit], uncounted: tuple[Pool, ...]) -> Figure:
@@ -138,11 +146,11 @@ def _inputs(pool: Pool) -> tuple[Figure, ...]:
 
 def _refused(shape: Shape, ceiling: Ceiling, counted: list[PoolLimit], uncounted: tuple[Pool, ...]) -> Limits:
     zero = derived("admits", 0, "requests", (ceiling.tokens,), f"{ceiling.what} is {ceiling.tokens.count:,} tokens")
-    return Limits(shape, zero, zero.renamed("safe"), ceiling.what, ceiling.what, ceiling.beyond, "", tuple(counted), uncounted, refused=ceiling)
+    return Limits(shape, zero, zero.renamed("safe"), ceiling.what, ceiling.what, ceiling.beyond, "", f"{ceiling.what}: {ceiling.tokens.count:,} tokens", tuple(counted), uncounted, refused=ceiling)
 
 
 def _unknown(shape: Shape, uncounted: tuple[Pool, ...], refused: Ceiling | None) -> Limits:
     reason = "; ".join(dict.fromkeys(p.size.note if not p.size.known else p.unknown for p in uncounted)) or "no pool is known"
     return Limits(
-        shape, missing("admits", "requests", reason), missing("safe", "requests", reason), "not known", "not known", "", "", (), uncounted, refused
+        shape, missing("admits", "requests", reason), missing("safe", "requests", reason), "not known", "not known", "", "", "", (), uncounted, refused
     )

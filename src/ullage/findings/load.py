@@ -71,3 +71,26 @@ def stale_gauges(deployment: Deployment) -> Iterator[Hit]:
         loads, gauge = server.use("num_running_reqs"), server.use("gauge_num_running_reqs")
         if loads.known and gauge.known and (loads.number == 0) != (gauge.number == 0):
             yield Hit(server.name, f"the metrics page shows {gauge.count:,} running requests, /v1/loads {loads.count:,}", (gauge, loads), "believe /v1/loads; if it shows load and tokens do not grow, the scheduler hangs: look at its last log lines")
+
+
+@rule("transfers-failed", Severity.ERROR, "KV transfers between prefill and decode failed")
+def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
+    """A request whose KV does not arrive is lost, and prefill has worked for nothing. One failed request is logged by every rank.
+
+    The usual causes: the other side died or was restarted, or the transfer backend lost its connection.
+    """
+    for server in deployment.workers:
+        counted, logged = server.use("num_transfer_failed_reqs_total"), server.use("failed_transfers_in_log")
+        seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
+        if seen:
+            why = f": {logged.note}" if logged.known and logged.note else ""
+            yield Hit(server.name, f"{seen[0].count:,} transfers failed{why}", seen, "see whether the other side is alive, and restart the pair if it was restarted alone")
+
+
+@rule("scheduler-exception", Severity.ERROR, "The scheduler hit an exception")
+def scheduler_exception(deployment: Deployment) -> Iterator[Hit]:
+    """SGLang ends a server whose scheduler raises. What the log says before it is the cause; gauges after it are stale."""
+    for server in deployment.workers:
+        seen = server.use("scheduler_exceptions")
+        if seen.known:
+            yield Hit(server.name, f"the scheduler hit an exception{f' at {seen.observed_at}' if seen.observed_at else ''}", (seen,), "read the lines that follow it in the log, and restart the server")

@@ -13,12 +13,13 @@ from ..masking import Masker
 _PROMPT = re.compile(r"\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*)")
 _UNIT_ENVIRONMENT = re.compile(r"^\s*Environment=")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_PROGRAM = re.compile(r"[\w./~$@-]")
 _SEPARATOR = re.compile(r"\|\|?|&&?|;;?")
 _REDIRECT = re.compile(r"(?:\d*|&)>{1,2}(?:&?\S+)?|<\S*")
 _PS = re.compile(
     r"\S+ +(?P<aux>\d+) +[\d.]+ +[\d.]+ +\d+ +\d+ +\S+ +\S+ +\S+ +\d+:\d\d +"  # ps aux
     r"|\S+ +(?P<ef>\d+) +\d+ +\d+ +\S+ +\S+ +\d\d:\d\d:\d\d +"  # ps -ef
-    r"| *(?P<args>\d+) +(?=\S*[/a-zA-Z])"  # ps -eo pid,args and pgrep -af
+    r"|[\s│├└─|`-]*(?P<args>\d+) +(?:\w{3} \w{3} +\d+ [\d:]{8} \d{4} +)?(?=\S*[/a-zA-Z])"  # ps -eo pid,lstart,args
 )
 
 
@@ -65,7 +66,13 @@ def commands_in(text: str, programs: re.Pattern[str]) -> list[Command]:
     """The commands that start one of the programs. Variables exported before one count as its environment."""
     lines = [line for line in _joined(text).splitlines() if line.strip()]
     found = _commands([line for line in lines if not line.lstrip().startswith("#")], programs)
-    return found or _commands([line for line in lines if line.lstrip().startswith("# ")], programs)
+    return _once(found or _commands([line for line in lines if line.lstrip().startswith("# ")], programs))
+
+
+def _once(commands: list[Command]) -> list[Command]:
+    """A process that is listed twice, by two tools, is one; so is a command that is repeated."""
+    known = {(command.pid or command.words): command for command in reversed(commands)}
+    return list(reversed(known.values()))
 
 
 def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
@@ -116,7 +123,9 @@ def _starts_it(text: str, programs: re.Pattern[str]) -> bool:
     """Not a sentence about it, as in a log (`[INFO] Spawning: /opt/bin/server`), nor a search for it."""
     match = programs.search(text)
     before = text[: match.start()].split() if match else []
-    return not any(word.startswith("[") or word.endswith((":", ",")) for word in before) and before[:1] != ["grep"]
+    if before[:1] == ["grep"] or not _PROGRAM.match(text):
+        return False
+    return not any(word.startswith("[") or word.endswith((":", ",")) for word in before)
 
 
 def _joined(text: str) -> str:

@@ -89,6 +89,7 @@ def _limits(label: str, found: Limits) -> dict[str, Any]:
         "safe_binds": found.safe_binds,
         "beyond": found.beyond,
         "overflow": found.overflow,
+        "why": found.why,
         "by_pool": [
             {"pool": p.pool.name, "admits_low": p.admits.low, "admits_high": p.admits.high, "admits_now": p.admits.now, "safe": p.safe}
             for p in found.by_pool
@@ -108,6 +109,7 @@ def _chain(label: str, shape: Shape, found: ChainLimits) -> dict[str, Any]:
         "binds": found.binds,
         "beyond": found.beyond,
         "overflow": found.overflow,
+        "why": found.why,
         "in_prefill": _figure(found.in_prefill),
         "perhaps_refused_by": _ceiling(found.perhaps_refused),
     }

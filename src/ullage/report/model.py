@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ..capacity.request import Shape
-from ..deployment import Answer, Deployment, standard_answers
+from ..deployment import Answer, Deployment, describe, standard_answers
 from ..engines.read import Unclaimed, failures, read
 from ..evidence import Evidence, Failure
 from ..findings.base import Finding
@@ -23,6 +23,7 @@ class Report:
     unclaimed: tuple[Unclaimed, ...]
     echoes: tuple[str, ...]  # how sizes that were typed were read
     read_at: datetime
+    asked: tuple[str, ...] = ()  # labels of the rows that were asked for
 
 
 def report_on(items: Sequence[Evidence], at: Sequence[int] = (), requests: Sequence[Shape] = (), echoes: Sequence[str] = ()) -> Report:
@@ -38,4 +39,5 @@ def report_on(items: Sequence[Evidence], at: Sequence[int] = (), requests: Seque
         tuple(unclaimed),
         tuple(echoes),
         min((item.read_at for item in items), default=datetime.now().astimezone()),
+        (*(f"{length:,}" for length in at), *map(describe, requests)),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -14,7 +16,7 @@ from ..deployment import reach_of, total_context
 from ..engines.server import Role, Server
 from ..findings.base import Finding, Severity
 from .model import Report
-from .rows import Row, consequences, identity, rows_of, usage_rows
+from .rows import Row, consequences, identity, rows_of, sums, usage_rows
 from .sources import source_lines
 from .words import told, value_of, with_unit
 
@@ -24,7 +26,16 @@ _WIDEST = 110
 
 def print_report(report: Report, *, sources: bool = False) -> None:
     """At most 110 columns on a terminal, 80 in a pipe; colours only where they are wanted (NO_COLOR, pipes: none)."""
-    console = Console(highlight=False, width=_width(), soft_wrap=False, emoji=False, markup=False)
+    page = io.StringIO()
+    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    console = Console(
+        file=page, highlight=False, width=_width(), emoji=False, markup=False, force_terminal=colours, color_system="auto" if colours else None
+    )
+    _print(console, report, sources)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in page.getvalue().splitlines()))
+
+
+def _print(console: Console, report: Report, sources: bool) -> None:
     for echo in report.echoes:
         console.print(Text(echo, style="dim"))
     for server in report.deployment.servers:
@@ -60,7 +71,7 @@ def _limits(console: Console, report: Report) -> None:
     for title, rows in rows_of(report):
         _heading(console, title)
         console.print(_limit_table(rows))
-        for line in consequences(rows):
+        for line in (*sums(rows, report.asked), *consequences(rows)):
             console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
 
 
@@ -75,17 +86,32 @@ def _limit_table(rows: Iterable[Row]) -> Table:
 
 def _server(console: Console, server: Server) -> None:
     _heading(console, f"{server.role.value if server.role is not Role.UNKNOWN else 'server'}: {server.name}")
+    if server.role is not Role.ROUTER:
+        console.print(_setting_table(server))
+    else:
+        for setting in server.settings:
+            _fact(console, setting.label, with_unit(setting.requested))
+    for label, value in _facts(server):
+        _fact(console, label, value)
+
+
+def _setting_table(server: Server) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name, right in (("", False), ("asked for", True), ("in effect", True), ("", False)):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for setting in server.settings:
         mark = f"<- {setting.why or 'differs'}" if setting.differs else ""
         table.add_row(setting.label, value_of(setting.requested), value_of(setting.effective), Text(mark, style="yellow"))
+    return table
+
+
+def _fact(console: Console, label: str, value: str) -> None:
+    """A label and its words, the words hanging beside it."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=21, no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(label, value)
     console.print(table)
-    for label, value in _facts(server):
-        line = Text(f"{label}  ", style="dim")
-        line.append(value, style="default")
-        console.print(line)
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:

@@ -23,12 +23,15 @@ _NUMBERS = (*_DEFAULTS, "rate_limit_tokens_per_second", "port", "prometheus_port
 _WORDS = ("policy", "prefill_policy", "decode_policy", "host", "api_key", "prometheus_host")
 
 
+_WRAPPERS = ("env", "nohup", "sudo", "exec", "time", "nice", "numactl")
+
+
 def is_router(words: Sequence[str]) -> bool:
-    """`python -m sglang_router.launch_router`, `sglang-router`, `smg launch`, `python -m sglang.launch_router`."""
-    if any("launch_router" in word for word in words):
+    """`python -m sglang_router.launch_router`, `sglang-router ...`, `smg launch ...`, behind wrappers and assignments."""
+    if any(word == "-m" and after.endswith("launch_router") for word, after in zip(words, words[1:], strict=False)):
         return True
-    programs = {word.rsplit("/", 1)[-1] for word in words[:4]}
-    return bool(programs & {"sglang-router", "smg", "sgl-model-gateway"})
+    plain = [w for w in words if w not in _WRAPPERS and not w.startswith("-") and "=" not in w]
+    return bool(plain) and plain[0].rsplit("/", 1)[-1] in ("sglang-router", "smg", "sgl-model-gateway", "sgl-router")
 
 
 @dataclass(frozen=True, slots=True)

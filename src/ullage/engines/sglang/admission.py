@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...capacity.admission import Admitted
+from ...capacity.admission import Admitted, spelled
 from ...capacity.pool import Demand
 from ...capacity.request import Shape
 from ...units import floor_to
@@ -37,6 +37,10 @@ class DecodeReserve:
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         counts = (self._while_running(size, demand, shape), self._in_transfer(size, demand, shape))
         return Admitted(min(counts), max(counts))
+
+    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+        hold = demand.admitted(shape)
+        return spelled(size, count, hold + self.reserved, 0, f"each holds {hold:,} and keeps {self.reserved:,} back")
 
     def _in_transfer(self, size: int, demand: Demand, shape: Shape) -> int:
         hold, whole = demand.admitted(shape), shape.prompt + min(shape.named_output, self.clip)
@@ -85,6 +89,12 @@ class TokenRatio:
         tight, loose = self._at(self.high, size, demand, shape), self._at(self.low, size, demand, shape)
         return Admitted(min(tight, loose, loose if now is None else now), max(tight, loose, loose if now is None else now), now)
 
+    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+        hold, common, future = demand.admitted(shape), demand.common(shape), min(shape.named_output, self.clip)
+        last = hold + future + demand.page
+        kept = f", of {future:,} output tokens {float(self.low):.3g} to {float(self.high):.3g} are kept back" if future else ""
+        return f"each holds {hold:,} of {size:,}{kept}{f'; all share {common:,}' if common else ''}; one more is let in while {last:,} are free"
+
     def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
         future, common = min(shape.named_output, self.clip), demand.common(shape)
         room = floor_to(size, demand.page) - (shape.prompt + future + demand.page)
@@ -98,6 +108,9 @@ class PrefillPass:
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         room = floor_to(size, demand.page) - (shape.prompt + 1 + demand.page)
         return Admitted.exactly(_first_reaching(demand.admitted(shape), room))
+
+    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+        return spelled(size, count, demand.admitted(shape), 0, f"each holds {demand.admitted(shape):,} until its transfer has ended")
 
 
 def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) -> int:

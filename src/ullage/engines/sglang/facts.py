@@ -72,7 +72,7 @@ def number(value: object) -> int | float | None:
     """A quantity, or None for anything that is not one (words, NaN, negative counts)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not plain(value) or value < 0:
         return None
-    return int(value) if isinstance(value, float) and value.is_integer() and value > 1 else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None) -> dict[str, Figure]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,6 +16,8 @@ from .quantities import unit_of
 from .starts import Start, servers_of, starts_of
 
 _START_STEPS = (Step.NOTE, Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END, Step.SUMMARY, Step.TROUBLE, Step.UNIT_STARTED)
+_TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
+_FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
 _MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
 
 
@@ -32,7 +35,8 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     for events in _by_rank(start.of(*_START_STEPS)).values():
         for name, event, value in _named(events, of_draft):
             readings[name].append((event, value))
-    figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items()}
+    figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
+    figures.update(_ranks_seen(start, evidence))
     return _with_pool(_with_graph_total(figures))
 
 
@@ -60,6 +64,7 @@ def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], 
             per_rank[rank][name] = _figure(name, value, evidence, event)
     usage.update(_queues_before(start, evidence))
     usage.update(_retractions(start, evidence))
+    usage.update(_troubles(start, evidence))
     return usage, {rank: found for rank, found in per_rank.items() if rank}
 
 
@@ -98,6 +103,36 @@ def _after_draft_load(events: Sequence[Event]) -> frozenset[int]:
     return frozenset(found)
 
 
+def _ranks_seen(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Which ranks write into this log ("DP 0-3, TP 0-15"), and so how many data-parallel ranks there are, if all of them do."""
+    seen: dict[str, set[int]] = defaultdict(set)
+    for event in start.events:
+        for kind, number in re.findall(r"([A-Z_]+)(\d+)", event.rank):
+            seen[kind].add(int(number))
+        if "nccl_rank" in event.values:
+            seen["NCCL rank"].add(int(event.values["nccl_rank"]))
+    if not seen:
+        return {}
+    source = source_of(evidence, start.events[0])
+    told = ", ".join(f"{kind} {_spans(numbers)}" for kind, numbers in seen.items())
+    found = {"ranks_seen": Figure("ranks_seen", told, "", Kind.READ, Source(source.evidence, "rank tags"))}
+    ranks = seen.get("DP", set())
+    if len(ranks) > 1 and ranks == set(range(len(ranks))):
+        found["dp_size"] = Figure("dp_size", len(ranks), "", Kind.INFERRED, Source(source.evidence, "rank tags"), note="the data-parallel ranks that write into this log")
+    return found
+
+
+def _spans(numbers: set[int]) -> str:
+    """{0, 1, 2, 8} -> "0-2 8"."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return " ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
+
+
 def _named(events: Sequence[Event], of_draft: frozenset[int]) -> Iterable[tuple[str, Event, int | float | str]]:
     """The values of one rank in order, a second model's renamed draft_*, graphs' by phase."""
     loads, pools_closed = 0, 0
@@ -128,6 +163,8 @@ def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidenc
     numbers = [(event, value) for event, value in found if not isinstance(value, str)]
     if not numbers:
         return _figure(name, found[-1][1], evidence, found[-1][0])
+    if name in _FIRST_COUNTS:
+        numbers.reverse()
     last = {event.rank: (event, value) for event, value in numbers}  # a line that is printed again replaces the first
     pick = max if name.startswith(_MOST) or name.startswith("graph_") else min
     event, value = pick(last.values(), key=lambda pair: pair[1])
@@ -160,6 +197,20 @@ def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
     ratio = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
     if ratio:
         found["new_token_ratio"] = _figure("new_token_ratio", ratio.values["new_token_ratio"], evidence, ratio)
+    return found
+
+
+def _troubles(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Transfers that failed (one request is logged by every rank: its room is counted once) and exceptions of the scheduler."""
+    found = {}
+    failed = {e.values["failed_room"]: e for e in start.of(Step.TROUBLE) if "failed_room" in e.values}
+    if failed:
+        last = list(failed.values())[-1]
+        why = str(last.values.get("failed_why", ""))
+        found["failed_transfers_in_log"] = Figure("failed_transfers_in_log", len(failed), "requests", Kind.READ, source_of(evidence, last), note=why)
+    crashes = [e for e in start.of(Step.TROUBLE) if "exception" in e.values]
+    if crashes:
+        found["scheduler_exceptions"] = Figure("scheduler_exceptions", len(crashes), "lines", Kind.READ, source_of(evidence, crashes[-1]), observed_at=crashes[-1].time or None)
     return found
 
 
@@ -231,6 +282,8 @@ def _notes(start: Start, log: Log) -> tuple[str, ...]:
     notes = list(log.gaps)
     if start.overlaps:
         notes.append("two servers started into this log at the same time, so their lines cannot be told apart: give each its own log")
+    if start.role_ground:
+        notes.append(start.role_ground)
     if not any(start.has(step) for step in (Step.SUMMARY, Step.KV)):
         notes.append("the start-up lines are not in this log")
     return tuple(notes)

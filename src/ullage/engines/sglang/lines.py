@@ -120,8 +120,15 @@ _RULES = (
     _rule(Step.READY, "fired up and ready to roll", r"fired up"),
     _rule(Step.TROUBLE, "leave no GPU memory for the KV cache", r"--mem-fraction-static=(?P<refused_mem_fraction>NUM)"),
     _rule(Step.TROUBLE, "Not enough memory. Please try", r"Not enough memory"),
-    _rule(Step.TROUBLE, "Scheduler hit an exception", r"Scheduler hit an exception"),
-    _rule(Step.TROUBLE, "ransfer failed", r"(?:Prefill|Decode) transfer failed for request.*?bootstrap_room=(?P<room>\d+)"),
+    _rule(Step.TROUBLE, "Scheduler hit an exception", r"(?P<exception>Scheduler hit an exception)"),
+    _rule(
+        Step.TROUBLE,
+        "ransfer failed",
+        r"(?P<failed_side>Prefill|Decode) transfer failed for request.*?bootstrap_room=(?P<failed_room>\d+)(?:.*?with exception (?P<failed_why>.{1,160}))?",
+    ),
+    _rule(Step.NOTE, "ncclCommInitRank", r"rank (?P<nccl_rank>\d+) nranks (?P<nccl_ranks>\d+)"),
+    _rule(Step.NOTE, "is deprecated and will be removed", r"Endpoint '(?P<deprecated_endpoint>/\w+)' is deprecated"),
+    _rule(Step.NOTE, "isaggregation", r"(?P<pd_warmup>pd disaggregation|disaggregation mode) warmup"),
     _rule(Step.UNIT_STARTED, "systemd", r"^systemd\[\d+\]: Started (?P<unit>.+?)\.?$"),
 )
 _SUMMARY_FIELD = re.compile(rf"(\w+)=({_NUM})")
@@ -133,7 +140,7 @@ _SUMMARY_NAMES = {
 # What the log reader has to keep for us; anything else on a server's output says nothing of capacity.
 KEEP = re.compile(
     b"server_args=|" + b"|".join(sorted({re.escape(needle.encode()) for _, needle, _ in _RULES}))
-    + rb"|(?:Prefill|Decode) batch|[Rr]etract|is deprecated and will be removed|Starting router on"
+    + rb"|(?:Prefill|Decode) batch|[Rr]etract|Starting router on|sgl-router|sglang-router"
 )
 STARTS = (b"server_args=", b"Load weight begin")
 

@@ -117,6 +117,8 @@ def _notes(joined: Joined) -> tuple[str, ...]:
     pool = joined.effective.get("max_total_num_tokens")
     if log and pool and pool.source and "max_total_num_tokens" not in log.effective:
         notes.append(f"the pool is read from {pool.source.evidence}, for the start-up lines are not in the log")
+    if joined.role is Role.UNKNOWN:
+        notes.append("the role is not known; the limits are those of an aggregated server")
     if joined.role is Role.PREFILL and window_capped(joined) is None and "swa" in "".join(joined.effective):
         notes.append("the version is not known, so whether the window pool caps a prompt is not known either")
     return tuple(dict.fromkeys(notes))

@@ -30,10 +30,17 @@ def settings_of(joined: Joined) -> tuple[Setting, ...]:
 
 def _setting(joined: Joined, label: str, argument: str, quantity: str, unit: str, unset: str) -> Setting:
     asked = joined.args.get(argument) or _not_asked(joined, argument, unit, unset)
-    effective = joined.effective.get(quantity) or missing(quantity, unit, "no evidence states what is in effect")
+    effective = joined.effective.get(quantity) or _unstated(joined, quantity, unit)
     if quantity == "max_running_requests":
         effective = _over_ranks(joined, effective)
     return Setting(label, asked, effective, _why(joined, quantity, asked, effective))
+
+
+def _unstated(joined: Joined, quantity: str, unit: str) -> Figure:
+    seen = any(part.topic in ("server_info", "log") and part.args for part in joined.parts)
+    if quantity == "max_queued_requests" and seen:
+        return default(quantity, "no limit", "", "SGLang's default; prefill and decode servers ignore the argument in any case")
+    return missing(quantity, unit, "no evidence states what is in effect")
 
 
 def _not_asked(joined: Joined, argument: str, unit: str, unset: str) -> Figure:
