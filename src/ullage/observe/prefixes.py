@@ -36,8 +36,9 @@ _OTHER = r"\[ *\d+\.\d+\]|\d{9,11}\.\d{6}"
 _TAG = r"(?P<tag>[^\s:\[\]]+|\([^\s:\[\]]+\))"
 _HOST = r"(?:[^\s:\[\]]+ )?"
 _PID = r"\[(?P<pid>\d{1,18})\]"
-_JOURNAL = re.compile(rf"(?P<time>{_SHORT}|{_FULL}|{_ISO}{_ZONE}) {_HOST}{_TAG}(?:{_PID})?:(?: {_REST}|$)")
-_JOURNAL_ODD = re.compile(rf"(?P<time>{_OTHER}) {_HOST}{_TAG}{_PID}:(?: {_REST}|$)")
+_JOURNAL = re.compile(rf"(?P<time>{_SHORT}|{_FULL}) {_HOST}{_TAG}(?:{_PID})?:(?: {_REST}|$)")
+# With a time that others print as well, only a tag with its process id (or the kernel's, which has none) is journald's.
+_JOURNAL_ISO = re.compile(rf"(?P<time>{_ISO}{_ZONE}|{_OTHER}) {_HOST}{_TAG}(?:{_PID}|(?<= kernel)):(?: {_REST}|$)")
 _BOOT = re.compile(r"-- (?:Boot|Reboot|Logs begin|Journal begins|No entries)\b.*")
 _SYMBOL = re.compile(r"\[[^\w\s\[\]]{1,2}\] ")
 
@@ -75,7 +76,7 @@ def _outermost(text: str) -> Stripped | None:
         return _json(text)
     if text.startswith("-- ") and _BOOT.fullmatch(text):
         return None
-    match = _JOURNAL.fullmatch(text) or _JOURNAL_ODD.fullmatch(text)
+    match = _JOURNAL.fullmatch(text) or _JOURNAL_ISO.fullmatch(text)
     if match:
         return _journal(match)
     match = _STAMP.fullmatch(text)
