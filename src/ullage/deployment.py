@@ -74,7 +74,10 @@ def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: S
     context = deployment.context
     reach = context.count if context.known else max(STANDARD_PROMPTS)
     lengths = sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at, *((reach,) if context.known else ())})
-    rows = [answer(deployment, Shape(length), "full" if context.known and length == context.count else "") for length in lengths]
+    rows = [
+        answer(deployment, Shape(length), "full" if context.known and length == context.count else "")
+        for length in lengths
+    ]
     return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
 
 
@@ -85,7 +88,9 @@ def describe(shape: Shape) -> str:
 
 def server_limits(server: Server, shape: Shape) -> Limits:
     """A shape whose client names no output is filled in by the server's default: unbounded means the whole context."""
-    return limits(server.pools, server.ceilings, within_input_limit(server, shape.resolved(unnamed_output(server, shape.prompt))))
+    return limits(
+        server.pools, server.ceilings, within_input_limit(server, shape.resolved(unnamed_output(server, shape.prompt)))
+    )
 
 
 def unnamed_output(server: Server, prompt: int) -> int:
@@ -125,4 +130,10 @@ def total_context(server: Server) -> Figure:
         return missing("total_context_tokens", "tokens", kv.size.note if kv else "no KV pool is known")
     if kv.partitions == 1:
         return kv.size.renamed("total_context_tokens")
-    return derived("total_context_tokens", kv.size.count * kv.partitions, "tokens", (kv.size,), f"{kv.partitions} data-parallel ranks")
+    return derived(
+        "total_context_tokens",
+        kv.size.count * kv.partitions,
+        "tokens",
+        (kv.size,),
+        f"{kv.partitions} data-parallel ranks",
+    )

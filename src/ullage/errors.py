@@ -1,8 +1,8 @@
 """The errors a user can meet.
 
-    UllageError
-      UsageError        the words of the command are off            exit 2
-      UnreachableError  no target could be read                     exit 3
+UllageError
+  UsageError        the words of the command are off            exit 2
+  UnreachableError  no target could be read                     exit 3
 """
 
 from __future__ import annotations

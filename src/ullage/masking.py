@@ -16,7 +16,8 @@ _HARMLESS = re.compile(r"(?:|none|null|true|false|auto|-?[0-9]+(?:\.[0-9]+)?|\*\
 _QUOTED = r"""\\?(?P<quote>["'])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
 _BARE = r"""(?P<bare>[^\s"'\\,;)}\]&]+)"""
 _ASSIGNED = re.compile(
-    rf"""(?P<head>(?<![a-zA-Z])[\w.-]*?{_WORD}\\?["']?\s*(?:[=:]|,(?=\s*\\?["']))\s*)(?:b?{_QUOTED}|{_BARE})""", re.IGNORECASE
+    rf"""(?P<head>(?<![a-zA-Z])[\w.-]*?{_WORD}\\?["']?\s*(?:[=:]|,(?=\s*\\?["']))\s*)(?:b?{_QUOTED}|{_BARE})""",
+    re.IGNORECASE,
 )
 _FLAG = re.compile(rf"(?P<head>--[\w-]*?{_WORD}\s+)(?!-){_BARE}", re.IGNORECASE)
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -27,7 +28,10 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"://[^/\s@'\"<>]+@"), f"://{MASK}@"),
 )
 # One cheap look before the expensive ones: a text without any of these holds nothing to mask.
-_HINT = re.compile(r"key|secret|passw|passphrase|credential|authorization|cookie|token|bearer|basic|@|(?:hf|sk|pk|rk|gh.|pat|nvapi|xox.)[-_]|A[KS]IA|eyJ", re.IGNORECASE)
+_HINT = re.compile(
+    r"key|secret|passw|passphrase|credential|authorization|cookie|token|bearer|basic|@|(?:hf|sk|pk|rk|gh.|pat|nvapi|xox.)[-_]|A[KS]IA|eyJ",
+    re.IGNORECASE,
+)
 
 
 def is_secret_name(name: str) -> bool:

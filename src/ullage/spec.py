@@ -1,12 +1,12 @@
 """ullage.toml: the targets of a deployment, and how each is reached.
 
-    [[target]]
-    url = "https://decode-1:30001"
-    api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
-    cacert = "ca.pem"
+[[target]]
+url = "https://decode-1:30001"
+api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
+cacert = "ca.pem"
 
-    [[target]]
-    file = "startup.log"
+[[target]]
+file = "startup.log"
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def _load(path: str) -> dict[str, Any]:
 def _target(path: str, number: int, table: dict[str, Any]) -> Target:
     unknown = sorted(table.keys() - _KEYS)
     if unknown:
-        advice = "put the key into an environment variable and name that: api_key_env" if "api_key" in unknown else f"known are {', '.join(sorted(_KEYS))}"
+        advice = (
+            "put the key into an environment variable and name that: api_key_env"
+            if "api_key" in unknown
+            else f"known are {', '.join(sorted(_KEYS))}"
+        )
         raise UsageError(f"{path}: target {number} has {unknown[0]!r}", advice)
     url, file = table.get("url"), table.get("file")
     if bool(url) == bool(file):

@@ -23,7 +23,9 @@ class Admitted:
         return cls(count, count)
 
     def times(self, partitions: int) -> Admitted:
-        return Admitted(self.low * partitions, self.high * partitions, None if self.now is None else self.now * partitions)
+        return Admitted(
+            self.low * partitions, self.high * partitions, None if self.now is None else self.now * partitions
+        )
 
 
 class Rule(Protocol):
@@ -46,7 +48,9 @@ class FitsNow:
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
         each, common = demand.admitted(shape), demand.common(shape)
-        return spelled(size, count, each, common, f"each holds {each:,}" + (f", all share {common:,}" if common else ""))
+        return spelled(
+            size, count, each, common, f"each holds {each:,}" + (f", all share {common:,}" if common else "")
+        )
 
 
 def spelled(size: int, count: int, each: int, once: int, opening: str) -> str:

@@ -35,7 +35,15 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
     refusal = next((p.refused for p in prefill if p.refused), None)
     if refusal:
         zero = derived("admits", 0, "requests", (refusal.tokens,), f"prefill: {refusal.what}")
-        return ChainLimits(zero, zero.renamed("safe"), f"prefill: {refusal.what}", refusal.beyond, "", f"prefill: {refusal.what}", zero.renamed("in_prefill"))
+        return ChainLimits(
+            zero,
+            zero.renamed("safe"),
+            f"prefill: {refusal.what}",
+            refusal.beyond,
+            "",
+            f"prefill: {refusal.what}",
+            zero.renamed("in_prefill"),
+        )
     if router_cap and router_cap.known and admits.known and router_cap.number < admits.number:
         admits = derived("admits", router_cap.count, "requests", (router_cap,), "the router lets no more through")
         safe = derived("safe", min(safe.count, router_cap.count), "requests", (safe, router_cap))
@@ -43,7 +51,9 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
     overflow = next((d.overflow for d in decode if d.overflow), "")
     perhaps = next((p.perhaps_refused for p in prefill if p.perhaps_refused), None)
     why = f"decode, {tightest.why}" if tightest and tightest.why else ""
-    return ChainLimits(admits, safe, binds, beyond, overflow, why, _total("in_prefill", [p.admits for p in prefill]), perhaps)
+    return ChainLimits(
+        admits, safe, binds, beyond, overflow, why, _total("in_prefill", [p.admits for p in prefill]), perhaps
+    )
 
 
 def _total(name: str, parts: Sequence[Figure]) -> Figure:

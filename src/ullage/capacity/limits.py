@@ -69,9 +69,18 @@ def longest(ceilings: Sequence[Ceiling]) -> Longest:
     certain = min((c for c in known if c.certain), key=lambda c: c.tokens.count, default=None)
     doubtful = min((c for c in known if not c.certain), key=lambda c: c.tokens.count, default=None)
     if certain is None:
-        reason = "; ".join(c.tokens.note for c in ceilings if not c.tokens.known) or "neither the context length nor the pool is known"
+        reason = (
+            "; ".join(c.tokens.note for c in ceilings if not c.tokens.known)
+            or "neither the context length nor the pool is known"
+        )
         return Longest(missing("longest_request", "tokens", reason), None, doubtful)
-    tokens = derived("longest_request", certain.tokens.count, "tokens", tuple(c.tokens for c in known if c.certain), f"the least: {certain.what}")
+    tokens = derived(
+        "longest_request",
+        certain.tokens.count,
+        "tokens",
+        tuple(c.tokens for c in known if c.certain),
+        f"the least: {certain.what}",
+    )
     lower = doubtful if doubtful and doubtful.tokens.count < certain.tokens.count else None
     return Longest(tokens, certain, lower)
 
@@ -106,7 +115,13 @@ def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], 
     return Limits(
         shape=shape,
         admits=_admits_figure(admitted, counted, uncounted),
-        safe=derived("safe", min(full.safe, admitted.low), "requests", _inputs(safe_from.pool), "all can finish at their full length; never more than are admitted"),
+        safe=derived(
+            "safe",
+            min(full.safe, admitted.low),
+            "requests",
+            _inputs(safe_from.pool),
+            "all can finish at their full length; never more than are admitted",
+        ),
         binds=at_high.pool.name if at_low.pool is at_high.pool else f"{at_low.pool.name} to {at_high.pool.name}",
         safe_binds=safe_from.pool.name,
         beyond=at_high.pool.beyond,
@@ -136,8 +151,21 @@ def _admits_figure(admitted: Admitted, counted: list[PoolLimit], uncounted: tupl
 
 
 def _with_range(figure: Figure, admitted: Admitted) -> Figure:
-    live = "now, by the live ratio" if admitted.now is not None else "the low end of a range: the ratio in effect is not known"
-    return Figure(figure.name, figure.value, figure.unit, figure.kind, inputs=figure.inputs, note=f"{figure.note}; {live}", low=admitted.low, high=admitted.high)
+    live = (
+        "now, by the live ratio"
+        if admitted.now is not None
+        else "the low end of a range: the ratio in effect is not known"
+    )
+    return Figure(
+        figure.name,
+        figure.value,
+        figure.unit,
+        figure.kind,
+        inputs=figure.inputs,
+        note=f"{figure.note}; {live}",
+        low=admitted.low,
+        high=admitted.high,
+    )
 
 
 def _inputs(pool: Pool) -> tuple[Figure, ...]:
@@ -146,11 +174,36 @@ def _inputs(pool: Pool) -> tuple[Figure, ...]:
 
 def _refused(shape: Shape, ceiling: Ceiling, counted: list[PoolLimit], uncounted: tuple[Pool, ...]) -> Limits:
     zero = derived("admits", 0, "requests", (ceiling.tokens,), f"{ceiling.what} is {ceiling.tokens.count:,} tokens")
-    return Limits(shape, zero, zero.renamed("safe"), ceiling.what, ceiling.what, ceiling.beyond, "", f"{ceiling.what}: {ceiling.tokens.count:,} tokens", tuple(counted), uncounted, refused=ceiling)
+    return Limits(
+        shape,
+        zero,
+        zero.renamed("safe"),
+        ceiling.what,
+        ceiling.what,
+        ceiling.beyond,
+        "",
+        f"{ceiling.what}: {ceiling.tokens.count:,} tokens",
+        tuple(counted),
+        uncounted,
+        refused=ceiling,
+    )
 
 
 def _unknown(shape: Shape, uncounted: tuple[Pool, ...], refused: Ceiling | None) -> Limits:
-    reason = "; ".join(dict.fromkeys(p.size.note if not p.size.known else p.unknown for p in uncounted)) or "no pool is known"
+    reason = (
+        "; ".join(dict.fromkeys(p.size.note if not p.size.known else p.unknown for p in uncounted))
+        or "no pool is known"
+    )
     return Limits(
-        shape, missing("admits", "requests", reason), missing("safe", "requests", reason), "not known", "not known", "", "", "", (), uncounted, refused
+        shape,
+        missing("admits", "requests", reason),
+        missing("safe", "requests", reason),
+        "not known",
+        "not known",
+        "",
+        "",
+        "",
+        (),
+        uncounted,
+        refused,
     )

@@ -40,7 +40,10 @@ def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> li
     if flags:
         from ..observe.files import argv_of
 
-        items += [replace(item, origin=replace(item.origin, target=f"--flags {n}" if n > 1 else "--flags")) for n, item in enumerate((argv_of(text, masker) for text in flags), 1)]
+        items += [
+            replace(item, origin=replace(item.origin, target=f"--flags {n}" if n > 1 else "--flags"))
+            for n, item in enumerate((argv_of(text, masker) for text in flags), 1)
+        ]
     return items
 
 
@@ -73,7 +76,10 @@ def _key_env(url: str, options: Options) -> str | None:
 
 def _key(name: str) -> str:
     if not name.replace("_", "").isalnum():
-        raise UsageError("--api-key-env takes the name of an environment variable, not a key", "export KEY=..., then --api-key-env KEY")
+        raise UsageError(
+            "--api-key-env takes the name of an environment variable, not a key",
+            "export KEY=..., then --api-key-env KEY",
+        )
     key = os.environ.get(name, "")
     if not key:
         raise UsageError(f"the environment variable {name} is not set", f"export {name}=... first")
@@ -97,7 +103,12 @@ def _read_urls(urls: dict[str, Target], keys: dict[str, str], masker: Masker, op
     def access_for(url: str) -> Access:
         target = next((t for where, t in urls.items() if url.startswith(where)), default)
         key = keys.get(target.api_key_env) if target.api_key_env else None
-        return Access(api_key=key, cacert=target.cacert or options.cacert, insecure=target.insecure or options.insecure, timeout_s=options.timeout_s)
+        return Access(
+            api_key=key,
+            cacert=target.cacert or options.cacert,
+            insecure=target.insecure or options.insecure,
+            timeout_s=options.timeout_s,
+        )
 
     items = read_servers(list(urls), endpoints, access_for, masker)
     asked = set(urls)

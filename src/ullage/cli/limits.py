@@ -15,14 +15,38 @@ from .gather import Options, gather
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
-@click.option("--at", "at", multiple=True, metavar="TOKENS", help="One more row: prompts of this length, no output. 32k = 32,768.")
-@click.option("--request", "requests", multiple=True, metavar="SHAPE", help="One more row: prompt=30000,output=2000,shared=8000. Without output: the server's default.")
-@click.option("--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence.")
+@click.option(
+    "--at", "at", multiple=True, metavar="TOKENS", help="One more row: prompts of this length, no output. 32k = 32,768."
+)
+@click.option(
+    "--request",
+    "requests",
+    multiple=True,
+    metavar="SHAPE",
+    help="One more row: prompt=30000,output=2000,shared=8000. Without output: the server's default.",
+)
+@click.option(
+    "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
+)
 @click.option("--follow", is_flag=True, help="Read a router's workers and its metrics port too.")
-@click.option("--api-key-env", "key_envs", multiple=True, metavar="[URL=]NAME", help="The environment variable that holds the API key, for all targets or for one.")
+@click.option(
+    "--api-key-env",
+    "key_envs",
+    multiple=True,
+    metavar="[URL=]NAME",
+    help="The environment variable that holds the API key, for all targets or for one.",
+)
 @click.option("--cacert", type=click.Path(dir_okay=False), help="A CA certificate to trust, beside the system's.")
 @click.option("--insecure", is_flag=True, help="Do not check certificates.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0.1, 60), default=2.0, show_default=True, metavar="SECONDS", help="What one endpoint may cost.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 60),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="What one endpoint may cost.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema ullage.limits/1).")
 @click.option("--sources", is_flag=True, help="Print where every number comes from.")
 @click.option("--fail-on", type=click.Choice(["warning", "error"]), help="Exit 1 when a finding is at least this bad.")
@@ -53,7 +77,9 @@ def limits(
     Exit codes: 0 done, 1 findings as bad as --fail-on, 2 usage, 3 nothing could be read.
     """
     if not targets and not flags:
-        raise UsageError("no target", "name one: ullage limits http://localhost:30000, a log file, or - for standard input")
+        raise UsageError(
+            "no target", "name one: ullage limits http://localhost:30000, a log file, or - for standard input"
+        )
     lengths, shapes, echoes = _sizes(at, requests)
     items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s))
     report = report_on(items, lengths, shapes, echoes)
@@ -71,7 +97,11 @@ def _sizes(at: tuple[str, ...], requests: tuple[str, ...]) -> tuple[list[int], l
         shapes = [parse_request(text) for text in requests]
     except ValueError as error:
         raise UsageError(str(error), "sizes are tokens: 32000, 32,000 or 32k") from None
-    echoes += [f"{text} read as {shape}" for text, shape in zip(requests, map(_told, shapes), strict=True) if "k" in text.lower() or "m" in text.lower().replace("prompt", "")]
+    echoes += [
+        f"{text} read as {shape}"
+        for text, shape in zip(requests, map(_told, shapes), strict=True)
+        if "k" in text.lower() or "m" in text.lower().replace("prompt", "")
+    ]
     return lengths, shapes, echoes
 
 

@@ -51,7 +51,9 @@ def run() -> NoReturn:
         _complain("interrupted", "")
         sys.exit(130)
     except click.ClickException as error:
-        _complain(error.format_message(), "ullage limits --help shows how" if isinstance(error, click.UsageError) else "")
+        _complain(
+            error.format_message(), "ullage limits --help shows how" if isinstance(error, click.UsageError) else ""
+        )
         sys.exit(2)
     except BrokenPipeError:
         _close_quietly()

@@ -17,9 +17,21 @@ def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
     """SGLang serves /metrics only with `--enable-metrics`. Without it there is no history: what is in use is known for this moment at most."""
     for server in deployment.workers:
         flag = server.figure("enable_metrics")
-        refused = next((e for e in deployment.failed if e.topic == "metrics" and e.origin.target == server.name and _is_absent(e.content)), None)
+        refused = next(
+            (
+                e
+                for e in deployment.failed
+                if e.topic == "metrics" and e.origin.target == server.name and _is_absent(e.content)
+            ),
+            None,
+        )
         if refused or flag.value is False:
-            yield Hit(server.name, f"no metrics, so not known: {_UNKNOWN}", (flag,), "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)")
+            yield Hit(
+                server.name,
+                f"no metrics, so not known: {_UNKNOWN}",
+                (flag,),
+                "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)",
+            )
 
 
 def _is_absent(content: object) -> bool:
@@ -32,7 +44,12 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
     for server in deployment.servers:
         host = server.figure("host")
         if host.value in ("0.0.0.0", "::", "[::]") and _arguments_known(server) and not server.figure("api_key").known:
-            yield Hit(server.name, f"listens on {host.value} without a key", (host,), "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command line)")
+            yield Hit(
+                server.name,
+                f"listens on {host.value} without a key",
+                (host,),
+                "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command line)",
+            )
 
 
 def _arguments_known(server: Server) -> bool:

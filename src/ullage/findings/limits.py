@@ -23,7 +23,12 @@ def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
             if not (setting.differs and isinstance(asked.value, (int, float)) and asked.value > effective.number >= 0):
                 continue
             why = f": {setting.why}" if setting.why else ""
-            yield Hit(server.name, f"{setting.label}: {asked.value:,} asked for, {effective.number:,} in effect{why}", (asked, effective), _lever(setting.label))
+            yield Hit(
+                server.name,
+                f"{setting.label}: {asked.value:,} asked for, {effective.number:,} in effect{why}",
+                (asked, effective),
+                _lever(setting.label),
+            )
 
 
 def _lever(label: str) -> str:

@@ -11,11 +11,26 @@ from .base import Hit, Severity, rule
 
 # queue: who is short when it grows, and what to do
 _QUEUES = {
-    "num_decode_prealloc_queue_reqs": ("decode has no pool tokens or slots for them", "give decode a larger pool (--mem-fraction-static) or more decode servers"),
-    "num_decode_transfer_queue_reqs": ("the transfer between prefill and decode is slow", "look at the network: kv_transfer_speed_gb_s, the transfer backend and its devices"),
-    "num_prefill_bootstrap_queue_reqs": ("prefill waits for decode to pre-allocate", "look at the decode servers: their prealloc queue says whether tokens or slots are short"),
-    "num_prefill_inflight_queue_reqs": ("prefill holds KV until its transfers have ended", "look at the transfer; decode may be slow to take it"),
-    "num_queue_reqs": ("prefill capacity or the pool is short", "see what binds in the table; add servers or lower the length of requests"),
+    "num_decode_prealloc_queue_reqs": (
+        "decode has no pool tokens or slots for them",
+        "give decode a larger pool (--mem-fraction-static) or more decode servers",
+    ),
+    "num_decode_transfer_queue_reqs": (
+        "the transfer between prefill and decode is slow",
+        "look at the network: kv_transfer_speed_gb_s, the transfer backend and its devices",
+    ),
+    "num_prefill_bootstrap_queue_reqs": (
+        "prefill waits for decode to pre-allocate",
+        "look at the decode servers: their prealloc queue says whether tokens or slots are short",
+    ),
+    "num_prefill_inflight_queue_reqs": (
+        "prefill holds KV until its transfers have ended",
+        "look at the transfer; decode may be slow to take it",
+    ),
+    "num_queue_reqs": (
+        "prefill capacity or the pool is short",
+        "see what binds in the table; add servers or lower the length of requests",
+    ),
 }
 
 
@@ -31,7 +46,13 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
         for name, (short, advice) in _QUEUES.items():
             waiting, before = server.use(name), server.use(f"first_{name}")
             if waiting.known and waiting.number >= 1 and not (name == "num_queue_reqs" and server.role is Role.DECODE):
-                yield Hit(server.name, _queue_says(name, waiting, before, short), tuple(f for f in (waiting, before) if f.known), advice, _queue_severity(waiting, before))
+                yield Hit(
+                    server.name,
+                    _queue_says(name, waiting, before, short),
+                    tuple(f for f in (waiting, before) if f.known),
+                    advice,
+                    _queue_severity(waiting, before),
+                )
 
 
 def _queue_says(name: str, waiting: Figure, before: Figure, short: str) -> str:
@@ -57,8 +78,17 @@ def retractions(deployment: Deployment) -> Iterator[Hit]:
         counted, logged = server.use("num_retracted_requests_total"), server.use("retractions_in_log")
         seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
         if seen:
-            knob = "--num-reserved-decode-tokens (default 512)" if server.role is Role.DECODE else "--schedule-conservativeness (default 1.0)"
-            yield Hit(server.name, f"{seen[0].count:,} requests were retracted and recomputed{' in the lines read' if seen[0] is logged else ' since the start'}", seen, f"raise {knob}, lower --max-running-requests, or bound max_tokens")
+            knob = (
+                "--num-reserved-decode-tokens (default 512)"
+                if server.role is Role.DECODE
+                else "--schedule-conservativeness (default 1.0)"
+            )
+            yield Hit(
+                server.name,
+                f"{seen[0].count:,} requests were retracted and recomputed{' in the lines read' if seen[0] is logged else ' since the start'}",
+                seen,
+                f"raise {knob}, lower --max-running-requests, or bound max_tokens",
+            )
 
 
 @rule("stale-gauges", Severity.WARNING, "Gauges of the metrics page are stale")
@@ -70,7 +100,12 @@ def stale_gauges(deployment: Deployment) -> Iterator[Hit]:
     for server in deployment.workers:
         loads, gauge = server.use("num_running_reqs"), server.use("gauge_num_running_reqs")
         if loads.known and gauge.known and (loads.number == 0) != (gauge.number == 0):
-            yield Hit(server.name, f"the metrics page shows {gauge.count:,} running requests, /v1/loads {loads.count:,}", (gauge, loads), "believe /v1/loads; if it shows load and tokens do not grow, the scheduler hangs: look at its last log lines")
+            yield Hit(
+                server.name,
+                f"the metrics page shows {gauge.count:,} running requests, /v1/loads {loads.count:,}",
+                (gauge, loads),
+                "believe /v1/loads; if it shows load and tokens do not grow, the scheduler hangs: look at its last log lines",
+            )
 
 
 @rule("transfers-failed", Severity.ERROR, "KV transfers between prefill and decode failed")
@@ -84,7 +119,12 @@ def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
         seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
         if seen:
             why = f": {logged.note}" if logged.known and logged.note else ""
-            yield Hit(server.name, f"{seen[0].count:,} transfers failed{why}", seen, "see whether the other side is alive, and restart the pair if it was restarted alone")
+            yield Hit(
+                server.name,
+                f"{seen[0].count:,} transfers failed{why}",
+                seen,
+                "see whether the other side is alive, and restart the pair if it was restarted alone",
+            )
 
 
 @rule("scheduler-exception", Severity.ERROR, "The scheduler hit an exception")
@@ -93,4 +133,9 @@ def scheduler_exception(deployment: Deployment) -> Iterator[Hit]:
     for server in deployment.workers:
         seen = server.use("scheduler_exceptions")
         if seen.known:
-            yield Hit(server.name, f"the scheduler hit an exception{f' at {seen.observed_at}' if seen.observed_at else ''}", (seen,), "read the lines that follow it in the log, and restart the server")
+            yield Hit(
+                server.name,
+                f"the scheduler hit an exception{f' at {seen.observed_at}' if seen.observed_at else ''}",
+                (seen,),
+                "read the lines that follow it in the log, and restart the server",
+            )

@@ -45,7 +45,13 @@ def prefill_window_cap(deployment: Deployment) -> Iterator[Hit]:
         reach = reach_of(server)
         if reach.ceiling and "window" in reach.ceiling.what:
             cap = reach.ceiling.tokens
-            yield Hit(server.name, f"prompts above {cap.count:,} tokens are refused with 400: the window pool caps them", (cap,), "raise --swa-full-tokens-ratio, or upgrade to 0.5.13 or later (DeepSeek-V4)", Severity.ERROR)
+            yield Hit(
+                server.name,
+                f"prompts above {cap.count:,} tokens are refused with 400: the window pool caps them",
+                (cap,),
+                "raise --swa-full-tokens-ratio, or upgrade to 0.5.13 or later (DeepSeek-V4)",
+                Severity.ERROR,
+            )
         elif reach.perhaps and reach.ceiling:
             cap, free = reach.perhaps.tokens, reach.ceiling.tokens
             yield Hit(
@@ -69,12 +75,25 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
         if slots is None or length is None or server.role is Role.PREFILL:
             continue
         running, use, queued = server.use("num_running_reqs"), server.use("token_usage"), server.use("num_queue_reqs")
-        busy = running.known and use.known and queued.known and running.number >= slots.size.number and use.number < 0.7 and queued.number > 0
+        busy = (
+            running.known
+            and use.known
+            and queued.known
+            and running.number >= slots.size.number
+            and use.number < 0.7
+            and queued.number > 0
+        )
         kv = next(p for p in server.pools if p.name == "KV pool")
         says = f"up to {length:,} tokens a request, {slots.size.count * slots.partitions:,} request slots bind and KV is left over"
         if busy:
             says += f"; now {queued.count:,} wait at {use.number:.0%} KV use"
-        yield Hit(server.name, says, (slots.size, kv.size, *((running, use, queued) if busy else ())), _more_slots(kv.size, slots.size), Severity.WARNING if busy else None)
+        yield Hit(
+            server.name,
+            says,
+            (slots.size, kv.size, *((running, use, queued) if busy else ())),
+            _more_slots(kv.size, slots.size),
+            Severity.WARNING if busy else None,
+        )
 
 
 def _more_slots(kv: Figure, slots: Figure) -> str:
@@ -108,7 +127,12 @@ def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
         context = context_bytes_per_token(server.figures)
         if not (charged.known and context and charged.number >= 2 * context.number):
             continue
-        yield Hit(server.name, f"a token of the pool is charged {charged.number:,.2f} bytes, of which {context.number:,.2f} buy context", (charged, context), _exchange(server, charged, context))
+        yield Hit(
+            server.name,
+            f"a token of the pool is charged {charged.number:,.2f} bytes, of which {context.number:,.2f} buy context",
+            (charged, context),
+            _exchange(server, charged, context),
+        )
 
 
 def _exchange(server: Server, charged: Figure, context: Figure) -> str:
@@ -128,14 +152,21 @@ def states_take_the_pool(deployment: Deployment) -> Iterator[Hit]:
     for long ones.
     """
     for server in deployment.workers:
-        states = [server.figure(n) for n in ("mamba_conv_state_gib", "mamba_ssm_state_gib", "mamba_intermediate_ssm_gib")]
+        states = [
+            server.figure(n) for n in ("mamba_conv_state_gib", "mamba_ssm_state_gib", "mamba_intermediate_ssm_gib")
+        ]
         known = tuple(f for f in states if f.known)
         kv = server.figure("kv_total_gib")
         if not known or not kv.known or not kv.number:
             continue
         total = derived("mamba_total_gib", round(sum(f.number for f in known), 2), "GiB", known, "sum")
         if total.number >= 1.5 * kv.number:
-            yield Hit(server.name, f"recurrent states take {total.number:,.2f} GiB, KV {kv.number:,.2f} GiB", (total, kv), "lower --mamba-full-memory-ratio (or --max-mamba-cache-size) if KV binds before the state slots do")
+            yield Hit(
+                server.name,
+                f"recurrent states take {total.number:,.2f} GiB, KV {kv.number:,.2f} GiB",
+                (total, kv),
+                "lower --mamba-full-memory-ratio (or --max-mamba-cache-size) if KV binds before the state slots do",
+            )
 
 
 @rule("chunk-above-prefill-budget", Severity.INFO, "The chunk is larger than the prefill budget of a pass")
@@ -147,7 +178,12 @@ def chunk_above_budget(deployment: Deployment) -> Iterator[Hit]:
     for server in deployment.workers:
         chunk, budget = server.figure("chunked_prefill_size"), server.figure("max_prefill_tokens")
         if chunk.known and budget.known and chunk.number > budget.number:
-            yield Hit(server.name, f"chunks of {chunk.count:,} tokens, but a pass takes {budget.count:,}", (chunk, budget), f"raise --max-prefill-tokens to {chunk.count}, or lower the chunk")
+            yield Hit(
+                server.name,
+                f"chunks of {chunk.count:,} tokens, but a pass takes {budget.count:,}",
+                (chunk, budget),
+                f"raise --max-prefill-tokens to {chunk.count}, or lower the chunk",
+            )
 
 
 @rule("full-of-cache", Severity.INFO, "The pool looks full, but only of evictable cache")
@@ -157,8 +193,17 @@ def full_of_cache(deployment: Deployment) -> Iterator[Hit]:
     SGLang's own `token_usage` leaves them out; tools that look at GPU memory or at available tokens alone do not.
     """
     for server in deployment.workers:
-        pool, evictable, used = server.figure("max_total_num_tokens"), server.use("kv_evictable_tokens"), server.use("num_used_tokens")
+        pool, evictable, used = (
+            server.figure("max_total_num_tokens"),
+            server.use("kv_evictable_tokens"),
+            server.use("num_used_tokens"),
+        )
         if not (pool.known and evictable.known and used.known and pool.number):
             continue
         if (used.number + evictable.number) >= 0.8 * pool.number and used.number < 0.5 * pool.number:
-            yield Hit(server.name, f"{evictable.count:,} of {pool.count:,} tokens are evictable cache; requests use {used.count:,}", (pool, evictable, used), "nothing to do: the cache gives way to new requests")
+            yield Hit(
+                server.name,
+                f"{evictable.count:,} of {pool.count:,} tokens are evictable cache; requests use {used.count:,}",
+                (pool, evictable, used),
+                "nothing to do: the cache gives way to new requests",
+            )

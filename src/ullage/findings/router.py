@@ -22,8 +22,18 @@ def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
         limit = router.figure("max_concurrent_requests")
         if limit.known and limit.number < 0:
             fits = _in_flight(deployment)
-            value = f"--max-concurrent-requests {fits.count}" if fits else "--max-concurrent-requests N, with N what the workers hold"
-            yield Hit(router.name, "no limit on concurrent requests" + (f"; the workers hold {fits.count:,} of 4,096 tokens" if fits else ""), (limit, *((fits,) if fits else ())), f"set {value} (a token bucket: it limits bursts, and is no strict cap)")
+            value = (
+                f"--max-concurrent-requests {fits.count}"
+                if fits
+                else "--max-concurrent-requests N, with N what the workers hold"
+            )
+            yield Hit(
+                router.name,
+                "no limit on concurrent requests"
+                + (f"; the workers hold {fits.count:,} of 4,096 tokens" if fits else ""),
+                (limit, *((fits,) if fits else ())),
+                f"set {value} (a token bucket: it limits bursts, and is no strict cap)",
+            )
 
 
 def _in_flight(deployment: Deployment) -> Figure | None:
@@ -42,7 +52,12 @@ def router_token_bucket(deployment: Deployment) -> Iterator[Hit]:
     for router in deployment.routers:
         limit = router.figure("max_concurrent_requests")
         if limit.known and limit.number > 0:
-            yield Hit(router.name, f"--max-concurrent-requests {limit.count:,} refills {limit.count:,} times a second: more than {limit.count:,} can be in flight", (limit,), "do not count on it as a cap; bound parallel requests at the clients or the gateway in front, and set --queue-size 0 for a quick 429")
+            yield Hit(
+                router.name,
+                f"--max-concurrent-requests {limit.count:,} refills {limit.count:,} times a second: more than {limit.count:,} can be in flight",
+                (limit,),
+                "do not count on it as a cap; bound parallel requests at the clients or the gateway in front, and set --queue-size 0 for a quick 429",
+            )
 
 
 @rule("router-retries", Severity.INFO, "Retries multiply load in overload")
@@ -59,7 +74,13 @@ def router_retries(deployment: Deployment) -> Iterator[Hit]:
         retried = seen.known and seen.number > 0
         if retried or (tries.known and tries.number > 1):
             says = f"{seen.count:,} retries so far" if retried else f"up to {tries.count} tries a request"
-            yield Hit(router.name, says, tuple(f for f in (tries, seen) if f.known), "set --disable-retries (or --retry-max-retries 1) where clients retry themselves", Severity.WARNING if retried else None)
+            yield Hit(
+                router.name,
+                says,
+                tuple(f for f in (tries, seen) if f.known),
+                "set --disable-retries (or --retry-max-retries 1) where clients retry themselves",
+                Severity.WARNING if retried else None,
+            )
 
 
 @rule("router-worker-down", Severity.ERROR, "The router holds a worker for unhealthy")
@@ -67,7 +88,12 @@ def router_worker_down(deployment: Deployment) -> Iterator[Hit]:
     """The router sends nothing to a worker whose health checks fail; in prefill/decode mode one dead role stops everything."""
     for router in deployment.routers:
         for figure in _down(router):
-            yield Hit(router.name, f"{figure.name.removeprefix('healthy ')} is unhealthy", (figure,), "look at that worker's log; the router takes it back after two good checks (every 60 s by default)")
+            yield Hit(
+                router.name,
+                f"{figure.name.removeprefix('healthy ')} is unhealthy",
+                (figure,),
+                "look at that worker's log; the router takes it back after two good checks (every 60 s by default)",
+            )
 
 
 def _down(router: Server) -> Iterator[Figure]:
@@ -80,4 +106,9 @@ def router_flags(deployment: Deployment) -> Iterator[Hit]:
     for router in deployment.routers:
         for note in router.notes:
             if "comma" in note:
-                yield Hit(router.name, note, (router.figure("max_concurrent_requests"),), "write --prefill URL PORT, with a space")
+                yield Hit(
+                    router.name,
+                    note,
+                    (router.figure("max_concurrent_requests"),),
+                    "write --prefill URL PORT, with a space",
+                )

@@ -8,7 +8,14 @@ from ..deployment import Deployment
 from ..engines.server import EarlierStart, Role, Server
 from .base import Hit, Severity, rule
 
-_TOLD = ("max_total_num_tokens", "mem_fraction_static", "context_len", "max_running_requests", "chunked_prefill_size", "swa_full_tokens_ratio")
+_TOLD = (
+    "max_total_num_tokens",
+    "mem_fraction_static",
+    "context_len",
+    "max_running_requests",
+    "chunked_prefill_size",
+    "swa_full_tokens_ratio",
+)
 
 
 @rule("earlier-start-differs", Severity.INFO, "The log holds earlier starts with other figures")
@@ -34,10 +41,17 @@ def _changed(server: Server, start: EarlierStart, name: str) -> bool:
 
 
 def _earlier(server: Server, start: EarlierStart, changed: tuple[str, ...]) -> Hit:
-    parts = [f"{name} {_plain(start.figures[name].value)} (now {_plain(server.figures[name].value)})" for name in changed]
+    parts = [
+        f"{name} {_plain(start.figures[name].value)} (now {_plain(server.figures[name].value)})" for name in changed
+    ]
     evidence = tuple(f for name in changed for f in (start.figures[name], server.figures[name]))
     began = f" of {start.began}" if start.began else ""
-    return Hit(server.name, f"an earlier start{began} had {', '.join(parts)}", evidence, "count the figures of the current start only; these are history, not ranks")
+    return Hit(
+        server.name,
+        f"an earlier start{began} had {', '.join(parts)}",
+        evidence,
+        "count the figures of the current start only; these are history, not ranks",
+    )
 
 
 def _plain(value: object) -> str:
@@ -55,7 +69,12 @@ def ranks_disagree(deployment: Deployment) -> Iterator[Hit]:
         pools = {r.name: f for r in server.ranks if (f := r.figures.get("max_total_num_tokens"))}
         if len({f.value for f in pools.values()}) > 1:
             sizes = ", ".join(f"{name} {f.count:,}" for name, f in pools.items())
-            yield Hit(server.name, f"pools differ by rank: {sizes}", tuple(pools.values()), "find what else runs on the GPUs of the smaller rank, and restart it")
+            yield Hit(
+                server.name,
+                f"pools differ by rank: {sizes}",
+                tuple(pools.values()),
+                "find what else runs on the GPUs of the smaller rank, and restart it",
+            )
     for role in (Role.UNIFIED, Role.DECODE, Role.PREFILL):
         yield from _replicas(deployment, role)
 
@@ -67,7 +86,12 @@ def _replicas(deployment: Deployment, role: Role) -> Iterator[Hit]:
         figures = tuple(s.figures[name] for s in replicas if name in s.figures)
         if len(replicas) > 1 and len(models) == 1 and len({f.value for f in figures}) > 1:
             told = ", ".join(f"{s.name} {_plain(s.figures[name].value)}" for s in replicas if name in s.figures)
-            yield Hit(f"{role.value} replicas", f"{name} differs: {told}", figures, "start the replicas with the same flags, or route by what each holds")
+            yield Hit(
+                f"{role.value} replicas",
+                f"{name} differs: {told}",
+                figures,
+                "start the replicas with the same flags, or route by what each holds",
+            )
 
 
 @rule("sources-disagree", Severity.WARNING, "Two sources state different figures for one quantity")

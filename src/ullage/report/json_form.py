@@ -43,8 +43,13 @@ def to_data(report: Report) -> dict[str, Any]:
             }
             for f in report.findings
         ],
-        "not_read": [{"place": e.place, "status": f.status, "reason": f.reason, "advice": f.advice} for e, f in report.failed]
-        + [{"place": u.evidence.place, "status": "not understood", "reason": u.reason, "advice": ""} for u in report.unclaimed],
+        "not_read": [
+            {"place": e.place, "status": f.status, "reason": f.reason, "advice": f.advice} for e, f in report.failed
+        ]
+        + [
+            {"place": u.evidence.place, "status": "not understood", "reason": u.reason, "advice": ""}
+            for u in report.unclaimed
+        ],
     }
 
 
@@ -56,7 +61,13 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "role": server.role.value,
         "figures": _figures(server.figures),
         "settings": [
-            {"label": s.label, "requested": _figure(s.requested), "effective": _figure(s.effective), "differs": s.differs, "why": s.why}
+            {
+                "label": s.label,
+                "requested": _figure(s.requested),
+                "effective": _figure(s.effective),
+                "differs": s.differs,
+                "why": s.why,
+            }
             for s in server.settings
         ],
         "pools": [_pool(pool) for pool in server.pools],
@@ -67,12 +78,23 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "default_output": _figure(server.default_output),
         "usage": _figures(server.usage),
         "ranks": {rank.name: _figures(rank.figures) for rank in server.ranks},
-        "earlier_starts": [{"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier],
-        "disagreements": [{"quantity": d.quantity, "figures": [_figure(f) for f in d.figures], "why": d.why} for d in server.disagreements],
+        "earlier_starts": [
+            {"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier
+        ],
+        "disagreements": [
+            {"quantity": d.quantity, "figures": [_figure(f) for f in d.figures], "why": d.why}
+            for d in server.disagreements
+        ],
         "workers": list(server.workers),
         "notes": list(server.notes),
         "evidence": [
-            {"place": e.place, "topic": e.topic, "stream": e.origin.stream, "pid": e.origin.pid, "read_at": e.read_at.isoformat(timespec="seconds")}
+            {
+                "place": e.place,
+                "topic": e.topic,
+                "stream": e.origin.stream,
+                "pid": e.origin.pid,
+                "read_at": e.read_at.isoformat(timespec="seconds"),
+            }
             for e in server.evidence
         ],
         "limits": [_limits(a.label, a.by_server[server.name]) for a in report.answers if server.name in a.by_server],
@@ -91,7 +113,13 @@ def _limits(label: str, found: Limits) -> dict[str, Any]:
         "overflow": found.overflow,
         "why": found.why,
         "by_pool": [
-            {"pool": p.pool.name, "admits_low": p.admits.low, "admits_high": p.admits.high, "admits_now": p.admits.now, "safe": p.safe}
+            {
+                "pool": p.pool.name,
+                "admits_low": p.admits.low,
+                "admits_high": p.admits.high,
+                "admits_now": p.admits.now,
+                "safe": p.safe,
+            }
             for p in found.by_pool
         ],
         "not_counted": [{"pool": p.name, "reason": p.unknown or p.size.note} for p in found.uncounted],
@@ -135,7 +163,12 @@ def _pool(pool: Pool) -> dict[str, Any]:
 def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
     if ceiling is None:
         return None
-    return {"what": ceiling.what, "tokens": _figure(ceiling.tokens), "beyond": ceiling.beyond, "certain": ceiling.certain}
+    return {
+        "what": ceiling.what,
+        "tokens": _figure(ceiling.tokens),
+        "beyond": ceiling.beyond,
+        "certain": ceiling.certain,
+    }
 
 
 def _figures(figures: Mapping[str, Figure]) -> dict[str, Any]:
@@ -153,4 +186,6 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "high": figure.high,
         "observed_at": figure.observed_at,
     }
-    return {"name": figure.name, "value": figure.value, "unit": figure.unit, "kind": figure.kind.value} | {k: v for k, v in optional.items() if v is not None}
+    return {"name": figure.name, "value": figure.value, "unit": figure.unit, "kind": figure.kind.value} | {
+        k: v for k, v in optional.items() if v is not None
+    }

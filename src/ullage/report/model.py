@@ -26,7 +26,9 @@ class Report:
     asked: tuple[str, ...] = ()  # labels of the rows that were asked for
 
 
-def report_on(items: Sequence[Evidence], at: Sequence[int] = (), requests: Sequence[Shape] = (), echoes: Sequence[str] = ()) -> Report:
+def report_on(
+    items: Sequence[Evidence], at: Sequence[int] = (), requests: Sequence[Shape] = (), echoes: Sequence[str] = ()
+) -> Report:
     """Evidence in, everything that can be said of it out."""
     servers, unclaimed = read(items)
     deployment = Deployment(tuple(servers), tuple(item for item in items if item.failed))

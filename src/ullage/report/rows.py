@@ -38,38 +38,75 @@ class Row:
 
 def identity(server: Server) -> str:
     """`decode  DeepSeek-V4-Flash  SGLang 0.5.9  TP 4  http://...`"""
-    path = server.figure("model_path").value or server.figure("served_model_name").value or server.figure("model_class").value
+    path = (
+        server.figure("model_path").value
+        or server.figure("served_model_name").value
+        or server.figure("model_class").value
+    )
     model = str(path).rstrip("/").rsplit("/", 1)[-1] if path else ""
     version = server.figure("version")
     engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"
-    ranks = " ".join(f"{short} {f.value}" for name, short in _RANKS if (f := server.figure(name)).known and f.value != 1)
+    ranks = " ".join(
+        f"{short} {f.value}" for name, short in _RANKS if (f := server.figure(name)).known and f.value != 1
+    )
     if server.role is Role.ROUTER:
         workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
         return "  ".join(("router", server.engine, workers, server.name))
-    return "  ".join(part for part in (server.role.value, model or "model not known", engine, ranks, server.name) if part)
+    return "  ".join(
+        part for part in (server.role.value, model or "model not known", engine, ranks, server.name) if part
+    )
 
 
 def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
     """(title, rows): one table for a chain, one per server elsewhere."""
     if report.deployment.is_chain:
-        return [("Parallel requests, prefill to decode", [_chain_row(a.label, a.shape.prompt, a.chain) for a in report.answers if a.chain])]
+        return [
+            (
+                "Parallel requests, prefill to decode",
+                [_chain_row(a.label, a.shape.prompt, a.chain) for a in report.answers if a.chain],
+            )
+        ]
     servers = report.deployment.workers
     titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
     return [(title, [_row(a.label, a.by_server[s.name]) for a in report.answers]) for title, s in titled]
 
 
 def _row(label: str, found: Limits) -> Row:
-    remark = f"not counted: {', '.join(f'{p.name} ({p.unknown or p.size.note})' for p in found.uncounted)}" if found.uncounted else ""
-    return Row(_labelled(label, found.shape.total), value_of(found.admits), value_of(found.safe), _binds(found.binds, found.safe_binds), found.beyond, found.overflow, found.why, remark)
+    remark = (
+        f"not counted: {', '.join(f'{p.name} ({p.unknown or p.size.note})' for p in found.uncounted)}"
+        if found.uncounted
+        else ""
+    )
+    return Row(
+        _labelled(label, found.shape.total),
+        value_of(found.admits),
+        value_of(found.safe),
+        _binds(found.binds, found.safe_binds),
+        found.beyond,
+        found.overflow,
+        found.why,
+        remark,
+    )
 
 
 def _chain_row(label: str, total: int, found: ChainLimits) -> Row:
     remark = ""
     if found.perhaps_refused:
         cap = found.perhaps_refused
-        remark = f"* only if prefill takes it: older builds refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
+        remark = (
+            f"* only if prefill takes it: older builds refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
+        )
     mark = "*" if remark else ""
-    return Row(_labelled(label, total), value_of(found.admits) + mark, value_of(found.safe) + mark, found.binds, found.beyond, found.overflow, found.why, remark)
+    return Row(
+        _labelled(label, total),
+        value_of(found.admits) + mark,
+        value_of(found.safe) + mark,
+        found.binds,
+        found.beyond,
+        found.overflow,
+        found.why,
+        remark,
+    )
 
 
 def _labelled(label: str, total: int) -> str:
@@ -85,7 +122,13 @@ def consequences(rows: Sequence[Row]) -> Iterable[str]:
     said: dict[str, None] = {}
     for row in rows:
         said |= dict.fromkeys(
-            line for line in (row.beyond and f"one more {row.beyond}", row.overflow and f"above safe: {row.overflow}", row.remark) if line
+            line
+            for line in (
+                row.beyond and f"one more {row.beyond}",
+                row.overflow and f"above safe: {row.overflow}",
+                row.remark,
+            )
+            if line
         )
     return list(said)
 
@@ -110,7 +153,9 @@ def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
     queues = ", ".join(f"{label} {plain(f.value)}" for name, label in _QUEUES if (f := server.use(name)).known)
     at = f" (at {running.observed_at})" if running.observed_at else ""
     yield "in use now", f"{value_of(running)} running; queues: {queues or 'not known'}{at}"
-    used, room, evictable, share = (server.use(n) for n in ("num_used_tokens", "room_tokens", "kv_evictable_tokens", "token_usage"))
+    used, room, evictable, share = (
+        server.use(n) for n in ("num_used_tokens", "room_tokens", "kv_evictable_tokens", "token_usage")
+    )
     if used.known or share.known:
         cached = f", {value_of(evictable)} more are evictable cache" if evictable.known else ""
         yield "pool use", f"{value_of(used)} tokens ({ratio(share)}){cached}; room left: {value_of(room)} tokens"

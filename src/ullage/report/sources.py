@@ -13,7 +13,9 @@ def source_lines(report: Report) -> Iterator[str]:
     """Lines of text, indented by depth."""
     for answer in report.answers:
         if answer.chain:
-            yield from _titled(f"{answer.label}, prefill to decode", (answer.chain.admits, answer.chain.safe, answer.chain.in_prefill))
+            yield from _titled(
+                f"{answer.label}, prefill to decode", (answer.chain.admits, answer.chain.safe, answer.chain.in_prefill)
+            )
         else:
             for name, found in answer.by_server.items():
                 yield from _titled(f"{answer.label} on {name}", (found.admits, found.safe))

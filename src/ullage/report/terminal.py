@@ -29,7 +29,13 @@ def print_report(report: Report, *, sources: bool = False) -> None:
     page = io.StringIO()
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     console = Console(
-        file=page, highlight=False, width=_width(), emoji=False, markup=False, force_terminal=colours, color_system="auto" if colours else None
+        file=page,
+        highlight=False,
+        width=_width(),
+        emoji=False,
+        markup=False,
+        force_terminal=colours,
+        color_system="auto" if colours else None,
     )
     _print(console, report, sources)
     sys.stdout.write("".join(line.rstrip() + "\n" for line in page.getvalue().splitlines()))
@@ -101,7 +107,9 @@ def _setting_table(server: Server) -> Table:
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for setting in server.settings:
         mark = f"<- {setting.why or 'differs'}" if setting.differs else ""
-        table.add_row(setting.label, value_of(setting.requested), value_of(setting.effective), Text(mark, style="yellow"))
+        table.add_row(
+            setting.label, value_of(setting.requested), value_of(setting.effective), Text(mark, style="yellow")
+        )
     return table
 
 
@@ -118,7 +126,12 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
     if server.role is not Role.ROUTER:
         reach = reach_of(server)
         limit = f", by the {reach.ceiling.what}" if reach.ceiling else f" ({reach.tokens.note})"
-        yield "longest request", with_unit(reach.tokens) + limit + (f"; {reach.perhaps.tokens.count:,} if the {reach.perhaps.what} caps it" if reach.perhaps else "")
+        yield (
+            "longest request",
+            with_unit(reach.tokens)
+            + limit
+            + (f"; {reach.perhaps.tokens.count:,} if the {reach.perhaps.what} caps it" if reach.perhaps else ""),
+        )
         yield "total context", with_unit(total_context(server))
         yield "default output", f"{value_of(server.default_output)} when a client names none"
     yield from usage_rows(server)
@@ -141,7 +154,9 @@ def _findings(console: Console, findings: Iterable[Finding]) -> None:
 
 
 def _not_read(console: Console, report: Report) -> None:
-    lines = [f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"]
+    lines = [
+        f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"
+    ]
     absent = [e.place for e, f in report.failed if f.status == "404"]
     lines += [f"{u.evidence.place}: {u.reason}" for u in report.unclaimed]
     if absent:
@@ -150,5 +165,3 @@ def _not_read(console: Console, report: Report) -> None:
         _heading(console, "Not read")
         for line in lines:
             console.print(Padding(Text(line), (0, 0, 0, 2)))
-
-

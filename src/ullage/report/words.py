@@ -12,7 +12,9 @@ def value_of(figure: Figure) -> str:
     if not figure.known:
         return "not set" if figure.note.startswith("not set") else "not known"
     if figure.low is not None and figure.high is not None and figure.low != figure.high:
-        return f"{plain(figure.low)} to {plain(figure.high)}" + (f"; now {plain(figure.value)}" if "by the live ratio" in figure.note else "")
+        return f"{plain(figure.low)} to {plain(figure.high)}" + (
+            f"; now {plain(figure.value)}" if "by the live ratio" in figure.note else ""
+        )
     return plain(figure.value)
 
 
@@ -22,7 +24,13 @@ def plain(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.2f}"
+        return (
+            f"{value:,.0f}"
+            if value.is_integer() and abs(value) >= 1000
+            else f"{value:,.4g}"
+            if abs(value) < 1000
+            else f"{value:,.2f}"
+        )
     return str(value)
 
 
@@ -34,7 +42,13 @@ def with_unit(figure: Figure) -> str:
 
 def told(figure: Figure) -> str:
     """Name, value and the shortest form of where it came from, for the evidence line of a finding."""
-    where = f" [{figure.source}]" if figure.source and not figure.source.quote else f" [{figure.source.evidence} {figure.source.place}]" if figure.source else ""
+    where = (
+        f" [{figure.source}]"
+        if figure.source and not figure.source.quote
+        else f" [{figure.source.evidence} {figure.source.place}]"
+        if figure.source
+        else ""
+    )
     return f"{figure.name} = {with_unit(figure)}{where}" if figure.known else f"{figure.name}: {figure.note}"
 
 

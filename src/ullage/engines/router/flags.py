@@ -49,7 +49,12 @@ def from_argv(evidence: Evidence, argv: Argv) -> RouterFlags:
     place = evidence.place or "--flags"
     figures = {name: figure for name in (*_NUMBERS, *_SWITCHES, *_WORDS) if (figure := _figure(name, given, place))}
     for name, (value, unit) in _DEFAULTS.items():
-        figures.setdefault(name, default(name, value, unit, f"the router's default of --{name.replace('_', '-')} (2026); older releases differ"))
+        figures.setdefault(
+            name,
+            default(
+                name, value, unit, f"the router's default of --{name.replace('_', '-')} (2026); older releases differ"
+            ),
+        )
     prefill, decode = ([group[0] for group in given.get(name, []) if group] for name in ("prefill", "decode"))
     workers = [url for group in given.get("worker_urls", []) for url in group]
     return RouterFlags(figures, tuple(prefill), tuple(decode), tuple(workers), _problems([*prefill, *decode, *workers]))
@@ -86,4 +91,8 @@ def _figure(name: str, given: Mapping[str, list[list[str]]], place: str) -> Figu
 
 def _problems(urls: Sequence[str]) -> tuple[str, ...]:
     """A port joined to a URL with a comma is refused by the router at start."""
-    return tuple(f"{url}: the bootstrap port stands after a space, not a comma (--prefill URL PORT); the router refuses this at start" for url in urls if "," in url)
+    return tuple(
+        f"{url}: the bootstrap port stands after a space, not a comma (--prefill URL PORT); the router refuses this at start"
+        for url in urls
+        if "," in url
+    )

@@ -98,7 +98,11 @@ def _gather(known: _Known, item: Evidence) -> None:
     if isinstance(content, Argv):
         flags = from_argv(item, content)
         known.figures.update({n: f for n, f in flags.figures.items() if n not in known.figures})
-        known.workers.update({u: "prefill" for u in flags.prefill} | {u: "decode" for u in flags.decode} | {u: "regular" for u in flags.workers})
+        known.workers.update(
+            dict.fromkeys(flags.prefill, "prefill")
+            | dict.fromkeys(flags.decode, "decode")
+            | dict.fromkeys(flags.workers, "regular")
+        )
         known.notes += flags.problems
     elif isinstance(content, Samples):
         _gather_samples(known, item, content)
@@ -136,7 +140,14 @@ def _gather_samples(known: _Known, item: Evidence, content: Samples) -> None:
 def _add(known: _Known, name: str, sample: Sample, item: Evidence) -> None:
     label = sample.labels.get(_BY_LABEL.get(name, ""), "")
     quantity = f"{_SUMS[name]} {label}".strip()
-    reading = Figure(quantity, int(sample.value), "", Kind.READ, Source(item.place, sample.name), observed_at=item.read_at.isoformat(timespec="seconds"))
+    reading = Figure(
+        quantity,
+        int(sample.value),
+        "",
+        Kind.READ,
+        Source(item.place, sample.name),
+        observed_at=item.read_at.isoformat(timespec="seconds"),
+    )
     held = known.usage.get(quantity)
     if held is None:
         known.usage[quantity] = reading
@@ -166,8 +177,10 @@ def _gather_line(known: _Known, item: Evidence, line: LogLine) -> None:
     if policy := re.search(r"\| policy: (\w+)", match["rest"]):
         known.figures["policy"] = Figure("policy", policy[1], "", Kind.READ, source)
     prefill, _, decode = match["rest"].partition("decode_urls")
-    known.workers.update({u: "prefill" if match["mode"].startswith("Prefill") else "regular" for u in _URL.findall(prefill)})
-    known.workers.update({u: "decode" for u in _URL.findall(decode)})
+    known.workers.update(
+        {u: "prefill" if match["mode"].startswith("Prefill") else "regular" for u in _URL.findall(prefill)}
+    )
+    known.workers.update(dict.fromkeys(_URL.findall(decode), "decode"))
 
 
 def _server(target: str, known: _Known) -> Server:
@@ -175,8 +188,20 @@ def _server(target: str, known: _Known) -> Server:
     reason = "the router's command line is not part of the evidence: give it with --flags"
     limit = figures.get("max_concurrent_requests") or missing("max_concurrent_requests", "requests", reason)
     figures["max_concurrent_requests"] = limit
-    names = (("limit", "max_concurrent_requests", "requests"), ("queue", "queue_size", "requests"), ("tries", "retry_max_retries", "tries"), ("request timeout", "request_timeout_secs", "s"))
-    settings = tuple(Setting(label, figures.get(name) or missing(name, unit, reason), missing(name, unit, "the router states no limit that is in effect")) for label, name, unit in names)
+    names = (
+        ("limit", "max_concurrent_requests", "requests"),
+        ("queue", "queue_size", "requests"),
+        ("tries", "retry_max_retries", "tries"),
+        ("request timeout", "request_timeout_secs", "s"),
+    )
+    settings = tuple(
+        Setting(
+            label,
+            figures.get(name) or missing(name, unit, reason),
+            missing(name, unit, "the router states no limit that is in effect"),
+        )
+        for label, name, unit in names
+    )
     return Server(
         name=target if target.startswith("http") else _file_name(target, figures),
         engine="sglang-router",

@@ -87,12 +87,18 @@ class TokenRatio:
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         now = None if self.live is None else self._at(self.live, size, demand, shape)
         tight, loose = self._at(self.high, size, demand, shape), self._at(self.low, size, demand, shape)
-        return Admitted(min(tight, loose, loose if now is None else now), max(tight, loose, loose if now is None else now), now)
+        return Admitted(
+            min(tight, loose, loose if now is None else now), max(tight, loose, loose if now is None else now), now
+        )
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
         hold, common, future = demand.admitted(shape), demand.common(shape), min(shape.named_output, self.clip)
         last = hold + future + demand.page
-        kept = f", of {future:,} output tokens {float(self.low):.3g} to {float(self.high):.3g} are kept back" if future else ""
+        kept = (
+            f", of {future:,} output tokens {float(self.low):.3g} to {float(self.high):.3g} are kept back"
+            if future
+            else ""
+        )
         return f"each holds {hold:,} of {size:,}{kept}{f'; all share {common:,}' if common else ''}; one more is let in while {last:,} are free"
 
     def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
@@ -110,7 +116,13 @@ class PrefillPass:
         return Admitted.exactly(_first_reaching(demand.admitted(shape), room))
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
-        return spelled(size, count, demand.admitted(shape), 0, f"each holds {demand.admitted(shape):,} until its transfer has ended")
+        return spelled(
+            size,
+            count,
+            demand.admitted(shape),
+            0,
+            f"each holds {demand.admitted(shape):,} until its transfer has ended",
+        )
 
 
 def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) -> int:

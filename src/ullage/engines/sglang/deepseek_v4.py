@@ -11,7 +11,15 @@ from ...figure import Figure, inferred
 _LAYERS = {"flash": (21, 20), "pro": (30, 31)}
 _KV_BYTES, _INDEX_BYTES = 584, 132  # per compressed slot: 448 + 64 * 2 + 8; fp8 index key 128 + 4
 # What the first generations charge per token; it tells the model where no name does (facts: table of four generations).
-_CHARGED = {15955.85: "flash", 15897.45: "flash", 26024.93: "flash", 7705.45: "flash", 9259.90: "flash", 23749.84: "pro", 13735.04: "pro"}
+_CHARGED = {
+    15955.85: "flash",
+    15897.45: "flash",
+    26024.93: "flash",
+    7705.45: "flash",
+    9259.90: "flash",
+    23749.84: "pro",
+    13735.04: "pro",
+}
 
 
 def context_bytes_per_token(figures: Mapping[str, Figure]) -> Figure | None:
@@ -25,7 +33,13 @@ def context_bytes_per_token(figures: Mapping[str, Figure]) -> Figure | None:
         return None
     c4, c128 = _LAYERS[model]
     cost = 0.25 * c4 * (_KV_BYTES + _INDEX_BYTES) + c128 * _KV_BYTES / 128
-    return inferred("context_bytes_per_token", cost, "bytes", (charged,), f"DeepSeek-V4-{model.title()}: {c4} c4 and {c128} c128 layers")
+    return inferred(
+        "context_bytes_per_token",
+        cost,
+        "bytes",
+        (charged,),
+        f"DeepSeek-V4-{model.title()}: {c4} c4 and {c128} c128 layers",
+    )
 
 
 def _model(figures: Mapping[str, Figure]) -> str | None:

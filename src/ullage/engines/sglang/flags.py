@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...evidence import Argv, Evidence
 from ...figure import Source
@@ -34,7 +33,11 @@ def is_sglang(words: Sequence[str]) -> bool:
 def from_argv(evidence: Evidence, argv: Argv) -> Facts:
     """Every flag that bears on capacity. An unexpanded shell variable is no value: it is noted and left out."""
     given = flags_of(argv.words)
-    unset = [f"--{name.replace('_', '-')} is {value}, a shell variable" for name, value in given.items() if _is_variable(value) and name in ARGUMENTS]
+    unset = [
+        f"--{name.replace('_', '-')} is {value}, a shell variable"
+        for name, value in given.items()
+        if _is_variable(value) and name in ARGUMENTS
+    ]
     values = {name: value for name, value in given.items() if not _is_variable(value)}
     args = argument_figures(values, Source(evidence.place or "--flags"))
     role = role_of(values.get("disaggregation_mode", "null"))
@@ -73,5 +76,3 @@ def _value(values: Sequence[str]) -> object:
 
 def _is_variable(value: object) -> bool:
     return isinstance(value, str) and value.startswith("$")
-
-

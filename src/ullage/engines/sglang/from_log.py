@@ -15,7 +15,16 @@ from .lines import Event, Step
 from .quantities import unit_of
 from .starts import Start, servers_of, starts_of
 
-_START_STEPS = (Step.NOTE, Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END, Step.SUMMARY, Step.TROUBLE, Step.UNIT_STARTED)
+_START_STEPS = (
+    Step.NOTE,
+    Step.LOAD_BEGIN,
+    Step.LOAD_END,
+    Step.KV,
+    Step.POOL_END,
+    Step.SUMMARY,
+    Step.TROUBLE,
+    Step.UNIT_STARTED,
+)
 _TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
 _FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
 _MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
@@ -25,7 +34,9 @@ def source_of(evidence: Evidence, event: Event) -> Source:
     log = evidence.content
     unit = "line" if isinstance(log, Log) and log.numbered else "byte"
     stream = f"{evidence.place} [{evidence.origin.stream}]" if evidence.origin.stream else evidence.place
-    return Source(stream, f"{unit} {event.line.number}", event.line.text[:160] if event.step is not Step.ARGS else "server_args")
+    return Source(
+        stream, f"{unit} {event.line.number}", event.line.text[:160] if event.step is not Step.ARGS else "server_args"
+    )
 
 
 def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
@@ -75,7 +86,10 @@ def _queues_before(start: Start, evidence: Evidence) -> dict[str, Figure]:
         for name, value in event.values.items():
             if name.endswith("_queue_reqs"):
                 first[name].setdefault(data_rank(event.rank), (event, value))
-    return {f"first_{name}": _summed(name, list(ranks.values()), evidence).renamed(f"first_{name}") for name, ranks in first.items()}
+    return {
+        f"first_{name}": _summed(name, list(ranks.values()), evidence).renamed(f"first_{name}")
+        for name, ranks in first.items()
+    }
 
 
 def data_rank(rank: str) -> str:
@@ -118,7 +132,14 @@ def _ranks_seen(start: Start, evidence: Evidence) -> dict[str, Figure]:
     found = {"ranks_seen": Figure("ranks_seen", told, "", Kind.READ, Source(source.evidence, "rank tags"))}
     ranks = seen.get("DP", set())
     if len(ranks) > 1 and ranks == set(range(len(ranks))):
-        found["dp_size"] = Figure("dp_size", len(ranks), "", Kind.INFERRED, Source(source.evidence, "rank tags"), note="the data-parallel ranks that write into this log")
+        found["dp_size"] = Figure(
+            "dp_size",
+            len(ranks),
+            "",
+            Kind.INFERRED,
+            Source(source.evidence, "rank tags"),
+            note="the data-parallel ranks that write into this log",
+        )
     return found
 
 
@@ -172,7 +193,17 @@ def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidenc
     low, high = min(v for _, v in last.values()), max(v for _, v in last.values())
     if low == high:
         return figure
-    return Figure(name, value, figure.unit, Kind.READ, figure.source, note=f"{len(last)} ranks, {low} to {high}", low=low, high=high, observed_at=figure.observed_at)
+    return Figure(
+        name,
+        value,
+        figure.unit,
+        Kind.READ,
+        figure.source,
+        note=f"{len(last)} ranks, {low} to {high}",
+        low=low,
+        high=high,
+        observed_at=figure.observed_at,
+    )
 
 
 def _summed(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
@@ -193,7 +224,11 @@ def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
     events = list(distinct.values())
     source = source_of(evidence, events[-1])
     total = sum(int(e.values.get("retracted_reqs", 0)) for e in events)
-    found = {"retractions_in_log": Figure("retractions_in_log", total, "requests", Kind.READ, source, note=f"{len(events)} events in the lines read")}
+    found = {
+        "retractions_in_log": Figure(
+            "retractions_in_log", total, "requests", Kind.READ, source, note=f"{len(events)} events in the lines read"
+        )
+    }
     ratio = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
     if ratio:
         found["new_token_ratio"] = _figure("new_token_ratio", ratio.values["new_token_ratio"], evidence, ratio)
@@ -207,10 +242,19 @@ def _troubles(start: Start, evidence: Evidence) -> dict[str, Figure]:
     if failed:
         last = list(failed.values())[-1]
         why = str(last.values.get("failed_why", ""))
-        found["failed_transfers_in_log"] = Figure("failed_transfers_in_log", len(failed), "requests", Kind.READ, source_of(evidence, last), note=why)
+        found["failed_transfers_in_log"] = Figure(
+            "failed_transfers_in_log", len(failed), "requests", Kind.READ, source_of(evidence, last), note=why
+        )
     crashes = [e for e in start.of(Step.TROUBLE) if "exception" in e.values]
     if crashes:
-        found["scheduler_exceptions"] = Figure("scheduler_exceptions", len(crashes), "lines", Kind.READ, source_of(evidence, crashes[-1]), observed_at=crashes[-1].time or None)
+        found["scheduler_exceptions"] = Figure(
+            "scheduler_exceptions",
+            len(crashes),
+            "lines",
+            Kind.READ,
+            source_of(evidence, crashes[-1]),
+            observed_at=crashes[-1].time or None,
+        )
     return found
 
 
@@ -221,16 +265,26 @@ def _figure(name: str, value: int | float | str, evidence: Evidence, event: Even
 def _with_graph_total(figures: dict[str, Figure]) -> dict[str, Figure]:
     phases = tuple(f for name, f in figures.items() if name.startswith("graph_gib"))
     if phases:
-        figures["graph_total_gib"] = derived("graph_total_gib", round(sum(f.number for f in phases), 2), "GiB", phases, "sum over the captures")
+        figures["graph_total_gib"] = derived(
+            "graph_total_gib", round(sum(f.number for f in phases), 2), "GiB", phases, "sum over the captures"
+        )
     return figures
 
 
 def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
     """The pool in tokens from the most telling line: the summary, else the sizing lines (the KV line of a window model counts its window)."""
     windowed = "swa_max_total_num_tokens" in figures
-    for name in ("max_total_num_tokens", "post_capture_tokens", "full_tokens", *(() if windowed else ("kv_line_tokens",))):
+    for name in (
+        "max_total_num_tokens",
+        "post_capture_tokens",
+        "full_tokens",
+        *(() if windowed else ("kv_line_tokens",)),
+    ):
         if name in figures:
-            figures.setdefault("max_total_num_tokens", figures[name].renamed("max_total_num_tokens", f"from the line that states {name}"))
+            figures.setdefault(
+                "max_total_num_tokens",
+                figures[name].renamed("max_total_num_tokens", f"from the line that states {name}"),
+            )
     if "kv_total_gib" not in figures and {"kv_k_gib", "kv_v_gib"} <= figures.keys():
         parts = (figures["kv_k_gib"], figures["kv_v_gib"])
         figures["kv_total_gib"] = derived("kv_total_gib", round(sum(p.number for p in parts), 2), "GiB", parts, "K + V")
@@ -263,7 +317,9 @@ def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
     return argument_figures(start.args, source_of(evidence, event), Kind.CONFIGURED) if event else {}
 
 
-def _with_rank_pools(ranks: dict[str, dict[str, Figure]], start: Start, evidence: Evidence) -> dict[str, dict[str, Figure]]:
+def _with_rank_pools(
+    ranks: dict[str, dict[str, Figure]], start: Start, evidence: Evidence
+) -> dict[str, dict[str, Figure]]:
     for name in ("max_total_num_tokens", "kv_line_tokens"):
         for rank, figure in rank_figures(start, evidence, name).items():
             ranks.setdefault(rank, {}).setdefault("max_total_num_tokens", figure.renamed("max_total_num_tokens"))
@@ -275,13 +331,19 @@ def _counts(start: Start) -> bool:
 
 
 def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
-    return EarlierStart(start.began, {**_args(start, evidence), **start_figures(start, evidence)}, "" if start.ready or start.has(Step.SUMMARY) else "it never came up")
+    return EarlierStart(
+        start.began,
+        {**_args(start, evidence), **start_figures(start, evidence)},
+        "" if start.ready or start.has(Step.SUMMARY) else "it never came up",
+    )
 
 
 def _notes(start: Start, log: Log) -> tuple[str, ...]:
     notes = list(log.gaps)
     if start.overlaps:
-        notes.append("two servers started into this log at the same time, so their lines cannot be told apart: give each its own log")
+        notes.append(
+            "two servers started into this log at the same time, so their lines cannot be told apart: give each its own log"
+        )
     if start.role_ground:
         notes.append(start.role_ground)
     if not any(start.has(step) for step in (Step.SUMMARY, Step.KV)):

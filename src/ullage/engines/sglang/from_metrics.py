@@ -27,17 +27,10 @@ _RENAMED = {
     "decode_sum_seq_lens": "decode_seq_tokens",
 }
 _CONSTANTS = frozenset(
-    """max_total_num_tokens swa_max_total_num_tokens page_size num_pages context_len max_running_requests max_prefill_tokens
-    weights_gib kv_total_gib startup_available_gib graph_total_gib hicache_host_total_tokens""".split()
+    ["max_total_num_tokens", "swa_max_total_num_tokens", "page_size", "num_pages", "context_len", "max_running_requests", "max_prefill_tokens", "weights_gib", "kv_total_gib", "startup_available_gib", "graph_total_gib", "hicache_host_total_tokens"]
 )
 _GAUGES = frozenset(
-    """num_running_reqs num_queue_reqs num_grammar_queue_reqs num_paused_reqs num_retracted_reqs token_usage full_token_usage
-    swa_token_usage mamba_usage num_used_tokens kv_available_tokens kv_evictable_tokens kv_used_tokens swa_available_tokens
-    swa_evictable_tokens swa_used_tokens mamba_available_tokens mamba_evictable_tokens mamba_used_tokens gen_tokens_per_s cache_hit_rate
-    new_token_ratio utilization decode_seq_tokens pending_prealloc_token_usage num_prefill_bootstrap_queue_reqs
-    num_prefill_inflight_queue_reqs num_decode_prealloc_queue_reqs num_decode_transfer_queue_reqs spec_accept_length
-    hicache_host_used_tokens num_retracted_requests_total num_aborted_requests_total num_requests_total prompt_tokens_total
-    generation_tokens_total num_transfer_failed_reqs_total num_bootstrap_failed_reqs_total num_prefill_retries_total""".split()
+    ["num_running_reqs", "num_queue_reqs", "num_grammar_queue_reqs", "num_paused_reqs", "num_retracted_reqs", "token_usage", "full_token_usage", "swa_token_usage", "mamba_usage", "num_used_tokens", "kv_available_tokens", "kv_evictable_tokens", "kv_used_tokens", "swa_available_tokens", "swa_evictable_tokens", "swa_used_tokens", "mamba_available_tokens", "mamba_evictable_tokens", "mamba_used_tokens", "gen_tokens_per_s", "cache_hit_rate", "new_token_ratio", "utilization", "decode_seq_tokens", "pending_prealloc_token_usage", "num_prefill_bootstrap_queue_reqs", "num_prefill_inflight_queue_reqs", "num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs", "spec_accept_length", "hicache_host_used_tokens", "num_retracted_requests_total", "num_aborted_requests_total", "num_requests_total", "prompt_tokens_total", "generation_tokens_total", "num_transfer_failed_reqs_total", "num_bootstrap_failed_reqs_total", "num_prefill_retries_total"]
 )
 
 
@@ -61,7 +54,9 @@ def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
     effective.update(_page_size(samples, evidence))
     told_apart = {rank: found for rank, found in ranks.items() if rank} if len(ranks) > 2 else {}
     labels = _labels(samples.samples)
-    served = argument_figures({"served_model_name": labels.get("model_name") or labels.get("name")}, Source(evidence.place, "label"))
+    served = argument_figures(
+        {"served_model_name": labels.get("model_name") or labels.get("name")}, Source(evidence.place, "label")
+    )
     return Facts(evidence, "metrics", served, effective, usage, told_apart, _role(labels), notes=samples.problems)
 
 
@@ -78,7 +73,14 @@ def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
     if value is None:
         return None
     unit = "percent" if name == "cache_hit_rate" and value > 1 else unit_of(name)
-    return Figure(name, value, unit, Kind.READ, Source(evidence.place, sample.name), observed_at=evidence.read_at.isoformat(timespec="seconds"))
+    return Figure(
+        name,
+        value,
+        unit,
+        Kind.READ,
+        Source(evidence.place, sample.name),
+        observed_at=evidence.read_at.isoformat(timespec="seconds"),
+    )
 
 
 def _rank(sample: Sample) -> str:
@@ -106,7 +108,15 @@ def _page_size(samples: Samples, evidence: Evidence) -> dict[str, Figure]:
     """Older pages carry the page size as a label of cache_config_info."""
     for sample in samples.samples:
         if sample.name.endswith("cache_config_info") and sample.labels.get("page_size", "").isdigit():
-            return {"page_size": Figure("page_size", int(sample.labels["page_size"]), "tokens", Kind.READ, Source(evidence.place, sample.name))}
+            return {
+                "page_size": Figure(
+                    "page_size",
+                    int(sample.labels["page_size"]),
+                    "tokens",
+                    Kind.READ,
+                    Source(evidence.place, sample.name),
+                )
+            }
     return {}
 
 

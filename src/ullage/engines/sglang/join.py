@@ -15,9 +15,7 @@ _USAGE_TRUST = ("loads", "metrics", "server_info", "log")
 _ASKED_TRUST = ("flags", "server_info", "log", "model_info", "models", "metrics")
 # Arguments that SGLang prints after it has resolved them, and that nothing lowers later: printed by the server, they are in effect.
 _RESOLVED = frozenset(
-    """page_size chunked_prefill_size max_prefill_tokens mem_fraction_static tp_size pp_size dp_size ep_size dcp_size max_queued_requests
-    schedule_conservativeness swa_full_tokens_ratio kv_cache_dtype disable_radix_cache num_reserved_decode_tokens
-    disaggregation_decode_extra_slots speculative_num_draft_tokens enable_metrics host port""".split()
+    ["page_size", "chunked_prefill_size", "max_prefill_tokens", "mem_fraction_static", "tp_size", "pp_size", "dp_size", "ep_size", "dcp_size", "max_queued_requests", "schedule_conservativeness", "swa_full_tokens_ratio", "kv_cache_dtype", "disable_radix_cache", "num_reserved_decode_tokens", "disaggregation_decode_extra_slots", "speculative_num_draft_tokens", "enable_metrics", "host", "port"]
 )
 _ROUNDED = 0.006  # memory figures are printed with two decimals
 
@@ -127,7 +125,9 @@ def _gauge_beside_load(parts: Sequence[Facts]) -> dict[str, Figure]:
     """Where /v1/loads was asked too, the gauge of running requests is kept beside it: the page may be stale."""
     by_topic = {p.topic: p.usage.get("num_running_reqs") for p in parts}
     gauge = by_topic.get("metrics")
-    return {"gauge_num_running_reqs": gauge.renamed("gauge_num_running_reqs")} if gauge and by_topic.get("loads") else {}
+    return (
+        {"gauge_num_running_reqs": gauge.renamed("gauge_num_running_reqs")} if gauge and by_topic.get("loads") else {}
+    )
 
 
 def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
@@ -135,12 +135,18 @@ def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
     for name in dict.fromkeys(name for p in ordered for name in p.effective):
         figures = [p.effective[name] for p in ordered if name in p.effective]
         if name not in ("version", "model_class") and _differ(figures):
-            yield Disagreement(name, tuple(figures), "what the server says of itself when asked outranks its log, which may be of another start")
+            yield Disagreement(
+                name,
+                tuple(figures),
+                "what the server says of itself when asked outranks its log, which may be of another start",
+            )
     asked = _ordered(parts, ("server_info", "flags"))
     for name in dict.fromkeys(name for p in asked for name in p.args):
         figures = [p.args[name] for p in asked if name in p.args]
         if name not in ("api_key", "admin_api_key", "host") and _differ(figures):
-            yield Disagreement(name, tuple(figures), "the running server's own arguments outrank a command line that was given to us")
+            yield Disagreement(
+                name, tuple(figures), "the running server's own arguments outrank a command line that was given to us"
+            )
 
 
 def _differ(figures: Sequence[Figure]) -> bool:

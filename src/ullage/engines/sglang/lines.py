@@ -38,7 +38,9 @@ class Event:
     values: Mapping[str, int | float | str] = field(default_factory=dict)
 
 
-_TAG = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\] ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?")
+_TAG = re.compile(
+    r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\] ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?"
+)
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
 _GB = r" ?GB"
 
@@ -77,7 +79,11 @@ _RULES = (
         r"full=(?P<full_tokens>\d+), swa=(?P<swa_max_total_num_tokens>\d+)(?:, c4=(?P<c4_tokens>\d+))?(?:, c128=(?P<c128_tokens>\d+))?"
         r"(?:, c4_state=(?P<c4_state_slots>\d+))?(?:, c128_state=(?P<c128_state_slots>\d+))?",
     ),
-    _rule(Step.NOTE, "full_layer_tokens=", r"full_layer_tokens=(?P<full_tokens>\d+)(?:, swa_layer_tokens=(?P<swa_max_total_num_tokens>\d+))?"),
+    _rule(
+        Step.NOTE,
+        "full_layer_tokens=",
+        r"full_layer_tokens=(?P<full_tokens>\d+)(?:, swa_layer_tokens=(?P<swa_max_total_num_tokens>\d+))?",
+    ),
     _rule(
         Step.NOTE,
         "Mamba Cache is allocated",
@@ -110,11 +116,29 @@ _RULES = (
         "max_running_requests was reduced",
         r"max_running_requests was reduced from (?:the )?requested (?P<requested_max_running>\d+) to (?P<reduced_max_running>\d+)",
     ),
-    _rule(Step.NOTE, "capped to", r"max_running_requests is capped to (?P<mamba_capped_max_running>\d+) by the mamba state cache"),
-    _rule(Step.NOTE, "larger than the profiled value", r"max_total_tokens=(?P<ignored_max_total_tokens>\d+) is larger than the profiled value"),
-    _rule(Step.NOTE, "Post-capture KV sizing", r"max_total_num_tokens=(?P<post_capture_tokens>\d+)(?:.*?free memory=(?P<post_capture_free_gib>NUM) GB)?"),
-    _rule(Step.NOTE, "host memory for hierarchical", r"Allocating (?P<hicache_host_gb>NUM) GB host memory for hierarchical"),
-    _rule(Step.NOTE, "exceeds the maximum allowed length", r"maximum allowed length \((?P<max_req_input_len>\d+) tokens\)"),
+    _rule(
+        Step.NOTE,
+        "capped to",
+        r"max_running_requests is capped to (?P<mamba_capped_max_running>\d+) by the mamba state cache",
+    ),
+    _rule(
+        Step.NOTE,
+        "larger than the profiled value",
+        r"max_total_tokens=(?P<ignored_max_total_tokens>\d+) is larger than the profiled value",
+    ),
+    _rule(
+        Step.NOTE,
+        "Post-capture KV sizing",
+        r"max_total_num_tokens=(?P<post_capture_tokens>\d+)(?:.*?free memory=(?P<post_capture_free_gib>NUM) GB)?",
+    ),
+    _rule(
+        Step.NOTE,
+        "host memory for hierarchical",
+        r"Allocating (?P<hicache_host_gb>NUM) GB host memory for hierarchical",
+    ),
+    _rule(
+        Step.NOTE, "exceeds the maximum allowed length", r"maximum allowed length \((?P<max_req_input_len>\d+) tokens\)"
+    ),
     _rule(Step.NOTE, "Uvicorn running on", r"Uvicorn running on https?://(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
     _rule(Step.SUMMARY, "max_total_num_token", r"^max_total_num_tokens?=(?P<max_total_num_tokens>\d+)"),
     _rule(Step.READY, "fired up and ready to roll", r"fired up"),
@@ -139,7 +163,8 @@ _SUMMARY_NAMES = {
 }
 # What the log reader has to keep for us; anything else on a server's output says nothing of capacity.
 KEEP = re.compile(
-    b"server_args=|" + b"|".join(sorted({re.escape(needle.encode()) for _, needle, _ in _RULES}))
+    b"server_args=|"
+    + b"|".join(sorted({re.escape(needle.encode()) for _, needle, _ in _RULES}))
     + rb"|(?:Prefill|Decode) batch|[Rr]etract|Starting router on|sgl-router|sglang-router"
 )
 STARTS = (b"server_args=", b"Load weight begin")

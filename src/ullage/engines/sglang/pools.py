@@ -37,16 +37,22 @@ class Model:
 
 def model_of(joined: Joined) -> Model:
     named = [joined.known(n) for n in ("model_class", "model_path", "served_model_name")]
-    is_v4 = "bytes_per_full_token" in joined.effective or any(f and re.search(r"deepseek-?_?v4", str(f.value), re.IGNORECASE) for f in named)
+    is_v4 = "bytes_per_full_token" in joined.effective or any(
+        f and re.search(r"deepseek-?_?v4", str(f.value), re.IGNORECASE) for f in named
+    )
     page = joined.known("page_size") or (
         default("page_size", V4_PAGE, "tokens", "SGLang forces pages of 256 for DeepSeek-V4")
         if is_v4
-        else default("page_size", 1, "tokens", "SGLang's default; some attention backends raise it, and no evidence states it")
+        else default(
+            "page_size", 1, "tokens", "SGLang's default; some attention backends raise it, and no evidence states it"
+        )
     )
     window = (
         default("sliding_window", V4_WINDOW, "tokens", "DeepSeek-V4 models have a window of 128")
         if is_v4
-        else missing("sliding_window", "tokens", "the model's window is in its config, which is not part of the evidence")
+        else missing(
+            "sliding_window", "tokens", "the model's window is in its config, which is not part of the evidence"
+        )
     )
     return Model(page, window, is_v4)
 
@@ -64,7 +70,9 @@ def pools_of(joined: Joined) -> tuple[Pool, ...]:
 
 def _kv(joined: Joined, model: Model, partitions: int) -> Pool:
     page = max(1, model.page.count)
-    size = joined.effective.get("max_total_num_tokens") or missing("max_total_num_tokens", "tokens", pool_reason(joined))
+    size = joined.effective.get("max_total_num_tokens") or missing(
+        "max_total_num_tokens", "tokens", pool_reason(joined)
+    )
     draft = joined.known("speculative_num_draft_tokens")
     rule, inputs = _kv_rule(joined)
     return Pool(
@@ -89,12 +97,17 @@ def _kv(joined: Joined, model: Model, partitions: int) -> Pool:
 def _kv_rule(joined: Joined) -> tuple[Rule, tuple[Figure, ...]]:
     if joined.role is Role.DECODE:
         reserved = joined.known("num_reserved_decode_tokens") or default(
-            "num_reserved_decode_tokens", RESERVED_DECODE_TOKENS, "tokens", "SGLang's default of --num-reserved-decode-tokens"
+            "num_reserved_decode_tokens",
+            RESERVED_DECODE_TOKENS,
+            "tokens",
+            "SGLang's default of --num-reserved-decode-tokens",
         )
         return DecodeReserve(reserved.count), (reserved,)
     if joined.role is Role.PREFILL:
         return PrefillPass(), ()
-    conservative = joined.known("schedule_conservativeness") or default("schedule_conservativeness", 1.0, "", "SGLang's default")
+    conservative = joined.known("schedule_conservativeness") or default(
+        "schedule_conservativeness", 1.0, "", "SGLang's default"
+    )
     live = joined.usage.get("new_token_ratio")
     rule = TokenRatio.of(float(conservative.number), float(live.number) if live else None)
     return rule, (conservative, *((live,) if live else ()))
@@ -120,11 +133,19 @@ def pool_reason(joined: Joined) -> str:
 
 def _request_slots(joined: Joined, partitions: int) -> Pool:
     running = joined.effective.get("max_running_requests") or missing(
-        "max_running_requests", "requests", "no evidence states what is in effect: server info or the start-up log would"
+        "max_running_requests",
+        "requests",
+        "no evidence states what is in effect: server info or the start-up log would",
     )
     size = running
     if running.known and joined.role is Role.DECODE and (extra := _extra_slots(joined, running)).count:
-        size = derived("request_slots", running.count + extra.count, "requests", (running, extra), "decode keeps extra slots for requests in transfer")
+        size = derived(
+            "request_slots",
+            running.count + extra.count,
+            "requests",
+            (running, extra),
+            "decode keeps extra slots for requests in transfer",
+        )
     return Pool(
         name="request slots",
         unit="requests",
@@ -142,7 +163,12 @@ def _extra_slots(joined: Joined, running: Figure) -> Figure:
     if asked is not None and isinstance(asked.value, int):
         return asked
     extra = 2 * running.count if running.count <= 32 else 0
-    return default("disaggregation_decode_extra_slots", extra, "requests", "SGLang's default: twice the running requests up to 32 of them, else none")
+    return default(
+        "disaggregation_decode_extra_slots",
+        extra,
+        "requests",
+        "SGLang's default: twice the running requests up to 32 of them, else none",
+    )
 
 
 def _window_size(joined: Joined, model: Model) -> Figure | None:
@@ -151,9 +177,17 @@ def _window_size(joined: Joined, model: Model) -> Figure | None:
     pool = joined.effective.get("max_total_num_tokens")
     if stated is not None or not model.is_v4 or pool is None:
         return stated
-    ratio = joined.known("swa_full_tokens_ratio") or default("swa_full_tokens_ratio", V4_WINDOW_RATIO, "", "SGLang's setting for DeepSeek-V4")
+    ratio = joined.known("swa_full_tokens_ratio") or default(
+        "swa_full_tokens_ratio", V4_WINDOW_RATIO, "", "SGLang's setting for DeepSeek-V4"
+    )
     size = floor_to(int(pool.number * float(ratio.number)), model.page.count)
-    return inferred("swa_max_total_num_tokens", size, "tokens", (pool, ratio, model.page), "ratio x pool in whole pages, as builds before September 2026 size it; not stated by the evidence")
+    return inferred(
+        "swa_max_total_num_tokens",
+        size,
+        "tokens",
+        (pool, ratio, model.page),
+        "ratio x pool in whole pages, as builds before September 2026 size it; not stated by the evidence",
+    )
 
 
 def _window(joined: Joined, model: Model, size: Figure, partitions: int) -> Pool:
@@ -180,7 +214,9 @@ def _states(joined: Joined, size: Figure, partitions: int) -> Pool:
     radix = joined.known("disable_radix_cache")
     slots = None
     if radix is not None:
-        slots = 1 if radix.value is True else (3 if strategy is None or strategy.value in ("no_buffer", "auto") else None)
+        slots = (
+            1 if radix.value is True else (3 if strategy is None or strategy.value in ("no_buffer", "auto") else None)
+        )
     return Pool(
         name="state slots",
         unit="slots",
@@ -191,14 +227,18 @@ def _states(joined: Joined, size: Figure, partitions: int) -> Pool:
         beyond=_waits(joined),
         lever="--max-mamba-cache-size or --mamba-full-memory-ratio",
         inputs=tuple(f for f in (strategy, radix) if f),
-        unknown="" if slots else "slots per request depend on --disable-radix-cache and --mamba-scheduler-strategy, which no evidence states",
+        unknown=""
+        if slots
+        else "slots per request depend on --disable-radix-cache and --mamba-scheduler-strategy, which no evidence states",
     )
 
 
 def ceilings_of(joined: Joined) -> tuple[Ceiling, ...]:
     refused = "refused with 400"
     context = joined.effective.get("context_len") or _asked_context(joined)
-    pool = joined.effective.get("max_total_num_tokens") or missing("max_total_num_tokens", "tokens", pool_reason(joined))
+    pool = joined.effective.get("max_total_num_tokens") or missing(
+        "max_total_num_tokens", "tokens", pool_reason(joined)
+    )
     found = [Ceiling("context length", context, refused), Ceiling("KV pool", pool, refused)]
     if (limit := joined.effective.get("max_req_input_len")) is not None:
         found.append(Ceiling("input limit of the server", limit, refused))
@@ -210,8 +250,14 @@ def ceilings_of(joined: Joined) -> tuple[Ceiling, ...]:
 def _asked_context(joined: Joined) -> Figure:
     asked = joined.args.get("context_length")
     if asked is not None and isinstance(asked.value, int):
-        return derived("context_len", asked.value, "tokens", (asked,), "as asked for; no evidence states what is in effect")
-    return missing("context_len", "tokens", "no evidence states the context length: the metrics, /v1/models or the start-up log would")
+        return derived(
+            "context_len", asked.value, "tokens", (asked,), "as asked for; no evidence states what is in effect"
+        )
+    return missing(
+        "context_len",
+        "tokens",
+        "no evidence states the context length: the metrics, /v1/models or the start-up log would",
+    )
 
 
 def _window_cap(joined: Joined) -> Ceiling | None:

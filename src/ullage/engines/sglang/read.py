@@ -99,15 +99,32 @@ def _name(joined: Joined) -> str:
 
 def _room(joined: Joined) -> dict[str, Figure]:
     """Tokens in use and still free. Use leaves out what the prefix cache could give back at once."""
-    pool, used, share = (joined.effective.get("max_total_num_tokens"), joined.usage.get("num_used_tokens"), joined.usage.get("token_usage"))
+    pool, used, share = (
+        joined.effective.get("max_total_num_tokens"),
+        joined.usage.get("num_used_tokens"),
+        joined.usage.get("token_usage"),
+    )
     ranks = joined.known("dp_size")
     if pool is None or (used is None and share is None):
         return {}
     total = pool.count * (int(ranks.number) if ranks and isinstance(ranks.value, int) else 1)
     if used is None and share is not None:
-        used = Figure("num_used_tokens", round(total * share.number), "tokens", Kind.DERIVED, inputs=(pool, share), note="pool x token_usage, which is rounded to 1 %")
+        used = Figure(
+            "num_used_tokens",
+            round(total * share.number),
+            "tokens",
+            Kind.DERIVED,
+            inputs=(pool, share),
+            note="pool x token_usage, which is rounded to 1 %",
+        )
     assert used is not None
-    room = derived("room_tokens", max(0, total - used.count), "tokens", (pool, used), "pool less use; evictable cache counts as room")
+    room = derived(
+        "room_tokens",
+        max(0, total - used.count),
+        "tokens",
+        (pool, used),
+        "pool less use; evictable cache counts as room",
+    )
     return {"num_used_tokens": used, "room_tokens": room}
 
 

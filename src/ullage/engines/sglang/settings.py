@@ -39,7 +39,9 @@ def _setting(joined: Joined, label: str, argument: str, quantity: str, unit: str
 def _unstated(joined: Joined, quantity: str, unit: str) -> Figure:
     seen = any(part.topic in ("server_info", "log") and part.args for part in joined.parts)
     if quantity == "max_queued_requests" and seen:
-        return default(quantity, "no limit", "", "SGLang's default; prefill and decode servers ignore the argument in any case")
+        return default(
+            quantity, "no limit", "", "SGLang's default; prefill and decode servers ignore the argument in any case"
+        )
     return missing(quantity, unit, "no evidence states what is in effect")
 
 
@@ -54,7 +56,13 @@ def _over_ranks(joined: Joined, effective: Figure) -> Figure:
     ranks = joined.known("dp_size")
     if not effective.known or ranks is None or not isinstance(ranks.value, int) or ranks.value < 2:
         return effective
-    return derived("max_running_requests", effective.count * ranks.value, "requests", (effective, ranks), f"{effective.count:,} on each of {ranks.value} ranks")
+    return derived(
+        "max_running_requests",
+        effective.count * ranks.value,
+        "requests",
+        (effective, ranks),
+        f"{effective.count:,} on each of {ranks.value} ranks",
+    )
 
 
 def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str:
@@ -63,7 +71,11 @@ def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str
     if quantity == "max_running_requests":
         return _why_fewer(joined)
     if quantity == "max_total_num_tokens":
-        return "the argument only caps the pool; memory holds less" if effective.number < asked.number else "rounded to whole pages"
+        return (
+            "the argument only caps the pool; memory holds less"
+            if effective.number < asked.number
+            else "rounded to whole pages"
+        )
     return ""
 
 
@@ -71,14 +83,18 @@ def _why_fewer(joined: Joined) -> str:
     if "mamba_capped_max_running" in joined.effective or "max_mamba_cache_size" in joined.effective:
         return "capped by the recurrent-state slots"
     pool = joined.effective.get("max_total_num_tokens")
-    return f"the engine keeps it at half the pool's tokens ({pool.count // 2:,}) and below its own limits" if pool else ""
+    return (
+        f"the engine keeps it at half the pool's tokens ({pool.count // 2:,}) and below its own limits" if pool else ""
+    )
 
 
 def default_output(joined: Joined) -> Figure:
     """Tokens that a request may generate when its client names no limit: a number, or "unbounded"."""
     preferred = joined.args.get("preferred_sampling_params")
     if preferred is not None and (named := _max_new_tokens(preferred)) is not None:
-        return derived("default_output_tokens", named, "tokens", (preferred,), "max_new_tokens of --preferred-sampling-params")
+        return derived(
+            "default_output_tokens", named, "tokens", (preferred,), "max_new_tokens of --preferred-sampling-params"
+        )
     return default("default_output_tokens", "unbounded", "", _UNBOUNDED)
 
 

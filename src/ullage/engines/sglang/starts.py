@@ -40,12 +40,18 @@ class Start:
         if "disaggregation_mode" in self.args:
             return Role.UNIFIED
         failed = next((e.values["failed_side"] for e in self.events if "failed_side" in e.values), None)
-        return Role(str(failed).lower()) if failed else _role_of_fields({name for e in self.events for name in e.values})
+        return (
+            Role(str(failed).lower()) if failed else _role_of_fields({name for e in self.events for name in e.values})
+        )
 
     @property
     def role_ground(self) -> str:
         """Why the role is what it is, where it is inferred."""
-        return "" if self.args or self.role is Role.UNKNOWN else "the role is inferred from the lines that only this role logs"
+        return (
+            ""
+            if self.args or self.role is Role.UNKNOWN
+            else "the role is inferred from the lines that only this role logs"
+        )
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -65,7 +71,9 @@ def _role_of_fields(names: set[str]) -> Role:
     if names & {"num_prefill_bootstrap_queue_reqs", "num_prefill_inflight_queue_reqs"}:
         return Role.PREFILL
     if "pd_warmup" in names and "graph_sizes" in names:
-        return Role.DECODE  # of the two roles, only decode captures batch graphs; "end of prefill ... warmup" is logged by both
+        return (
+            Role.DECODE
+        )  # of the two roles, only decode captures batch graphs; "end of prefill ... warmup" is logged by both
     return Role.UNKNOWN
 
 
