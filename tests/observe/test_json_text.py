@@ -21,7 +21,7 @@ def test_what_python_prints_is_read_back(data: Any) -> None:
 
 
 def test_what_python_prints_and_json_has_not() -> None:
-    data = load_repr("{'o': <Kind.READ: 'read'>, 'b': b'x', 't': (1,), 7: nan, 's': 'a\\x41\\n\\'', 'd': <object at 7>}")
+    data = load_repr("{'o': <Kind.READ: 'read'>, 'b': b'x', 't': (1,), 7: nan, 's': 'a\\x41\\n\\'', 'd': <o at 7>}")
     assert data["o"] == "<Kind.READ: 'read'>"
     assert data["t"] == [1]
     assert math.isnan(data["7"])

@@ -18,6 +18,7 @@ from .prefixes import strip
 _HEAD = 65536
 _LARGEST_DOCUMENT = 32 * 2**20
 _LARGEST_COMMAND = 65536
+_JSON_LIKE = re.compile(r"""\s*(?:\{|[\[(]\s*[\[({"'])""")
 _TIMED = re.compile(
     r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
 )
@@ -83,6 +84,8 @@ class _Reader:
         try:
             return self._document(json_text.load(text))
         except ValueError:
+            if not _JSON_LIKE.match(text):
+                return []
             content = body.document(text, self.masker)
         if isinstance(content, Document) or not _is_log(text):
             return [self.evidence(content)]

@@ -13,7 +13,8 @@ def last_start(handle: BinaryIO, size: int, markers: tuple[bytes, ...]) -> int |
     """The offset of the last start: of its strongest marker."""
     for place, marker in occurrences(handle, 0, size, markers):
         stronger = markers[: markers.index(marker)]
-        return _strongest(list(occurrences(handle, place - SAME_START, place, stronger)), stronger) or place
+        found = [*occurrences(handle, place - SAME_START, place, stronger), (place, marker)]
+        return _strongest(found, markers)
     return None
 
 

@@ -78,6 +78,7 @@ def _once(commands: list[Command]) -> list[Command]:
 def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
     found: list[Command] = []
     exported: dict[str, str] = {}
+    unit = any(line.strip() == "[Service]" for line in lines)  # where `Name=value` is a directive, not a variable
     for line in lines:
         for command in _on_line(line):
             text = " ".join(command.words)
@@ -85,7 +86,7 @@ def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
                 found.append(command._replace(environment=exported | command.environment))
             elif command.words[:1] == ("export",):
                 exported |= of_words(list(command.words[1:])).environment
-            elif not command.words:
+            elif not command.words and not unit:
                 exported |= command.environment
     return found
 

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage.errors import UsageError
+from ullage.evidence import Argv, Content, Document, Evidence, Failure, Log, Samples
+from ullage.masking import Masker
+from ullage.observe.files import argv_of, read_file
+from ullage.observe.log_file import LogScan
+
+SCAN = LogScan((b"args=",), re.compile(rb"args=|pool="))
+COMMANDS = re.compile(r"sglang\.launch_server|vllm serve|llama-server")
+COMMAND = "python -m sglang.launch_server --model-path /m --api-key hunter2-hunter2"
+
+
+def read(path: Path | str) -> list[Evidence]:
+    return read_file(str(path), SCAN, Masker(), COMMANDS)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "captured"
+
+
+def one(path: Path, data: str | bytes) -> Content:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    (found,) = read(path)
+    assert found.place == found.origin.target == str(path)
+    return found.content
+
+
+def argv(path: Path, text: str | bytes) -> Argv:
+    content = one(path, text)
+    assert isinstance(content, Argv), content
+    return content
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('\n\n{\n  "a": [1,\n 2]}\n', {"a": [1, 2]}),
+        ('\ufeff{"a": 1}', {"a": 1}),
+        ("{'a': None}", {"a": None}),
+        ("[{'a': 1}]", [{"a": 1}]),
+        ("[]", []),
+        ('HTTP/1.1 200 OK\r\nserver: uvicorn\r\n\r\n{"a": 1}', {"a": 1}),
+        ('{"message": "not a log by itself", "type": "x"}', {"message": "not a log by itself", "type": "x"}),
+        ('{"token": "hunter2hunter2"}', {"token": "***"}),
+        (json.dumps({"a": "x" * 100_000}), {"a": "x" * 100_000}),
+    ],
+)
+def test_documents(path: Path, text: str, data: Any) -> None:
+    assert one(path, text) == Document(data)
+
+
+def test_a_document_in_utf_16(path: Path) -> None:
+    assert one(path, '{"ä": 1}'.encode("utf-16")) == Document({"ä": 1})
+
+
+def test_metrics(path: Path) -> None:
+    content = one(path, "# TYPE a gauge\na 1\n" + "".join(f"m{n} 1\n" for n in range(20_000)))
+    assert isinstance(content, Samples)
+    assert len(content.samples) == 20_001
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"", "empty"), (b" \n\n", "empty"), (bytes(range(256)) * 40, "binary"),
+        (b"\x7fELF\x02\x01\x01" + bytes(60), "binary"),
+        (b"\0" * 1000, "binary"), ("a b c d e".encode("utf-16-le"), "binary"), (b"\x1f\x8b\x08\0abc", "packed"),
+        (b"<!DOCTYPE html><html></html>", "html"), (b'{"a": [1, 2', "not json"), (b"{'a': [1, 2", "not json"),
+        (b"[" * 100_000, "not json"), (b'{"a": 1}\n{"b": 2}\n', "not json"),
+    ],
+)
+def test_nothing_to_read(path: Path, data: bytes, status: str) -> None:
+    content = one(path, data)
+    assert isinstance(content, Failure), content
+    assert content.status == status
+    assert "\n" not in content.reason
+
+
+def test_no_file_no_permission_and_a_directory(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.write_text("x")
+    closed.chmod(0)
+    expected = {tmp_path / "none": "missing", tmp_path: "directory", closed / "below": "unreadable"}
+    expected[Path("a\0b")] = "missing"
+    if os.geteuid():
+        expected[closed] = "unreadable"
+    for path, status in expected.items():
+        (found,) = read(path)
+        assert isinstance(found.content, Failure)
+        assert found.content.status == status
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COMMAND,
+        f"$ {COMMAND}\n",
+        f"# {COMMAND}\n",
+        f"me@gpu01:~$ {COMMAND}",
+        "# x\n\npython -m sglang.launch_server \\\n  --model-path /m \\\r\n --api-key hunter2-hunter2 >x 2>&1 &\n",
+        f"#!/bin/bash\nset -e\nsource venv/bin/activate\n# {COMMAND} --old\ncd /srv && {COMMAND} | tee log # now\n",
+        f"[Unit]\nDescription=X\n[Service]\nExecStart={COMMAND}\n",
+        json.dumps(COMMAND.split()),
+        json.dumps({"argv": COMMAND.split(), "env": {}}),
+        COMMAND.replace(" ", "\0") + "\0",
+        f"USER PID\nme 3285 1.5 3.1 11374464 1034396 ? Ssl 06:35 0:08 {COMMAND}\nme 9 1 2 3 4 ? S 6:35 0:00 grep x\n",
+        f"me 3285 1 0 06:35 pts/0 00:00:08 {COMMAND}\nme 9 1 0 06:35 ? 00:00:00 grep sglang.launch_server\n",
+        f" 3285 {COMMAND}\n",
+    ],
+)
+def test_command_lines(path: Path, text: str) -> None:
+    found = argv(path, text)
+    assert found.words == ("python", "-m", "sglang.launch_server", "--model-path", "/m", "--api-key", "***")
+    assert found.environment == {}
+
+
+def test_the_environment_of_a_command(path: Path) -> None:
+    text = "export A=1 HF_TOKEN=hunter2hunter2\nB='x y' nohup vllm serve /m"
+    found = argv(path, text)
+    assert found.words == ("nohup", "vllm", "serve", "/m")
+    assert found.environment == {"A": "1", "HF_TOKEN": "***", "B": "x y"}
+    found = argv(path, json.dumps({"argv": ["vllm", "serve"], "env": {"A": 1}}))
+    assert found.environment == {"A": "1"}
+
+
+def test_two_commands_of_a_script_and_two_processes_of_ps_are_two_items(path: Path) -> None:
+    path.write_text("vllm serve a\nvllm serve b\n")
+    assert [item.origin.stream for item in read(path)] == ["command 1", "command 2"]
+    path.write_text(" 11 vllm serve a\n 12 vllm serve a\n")
+    assert [item.origin.pid for item in read(path)] == [11, 12]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[2026-02-27 14:33:22] args=1 vllm serve\npool=2\n",
+        "INFO:     vllm serve\nargs=1\npool=2\n",
+        "Feb 22 00:53:23 h env[3]: args=1\nFeb 22 00:53:23 h env[3]: pool=2\n",
+        '{"log":"args=1\\n","stream":"stderr","time":"t"}\n{"log":"pool=2\\n","stream":"stderr","time":"t"}\n',
+        '{"MESSAGE":"args=1"}\n{"MESSAGE":"pool=2"}\n',
+        '{"msg":"args=1"}\n{"msg":"pool=2"}\n',
+        "[11:19:46 TP0] args=1\n[11:19:47 TP0] pool=2",
+        "words\nargs=1\npool=2\n",
+        "\0\0\0\0args=1\npool=2\n",
+    ],
+)
+def test_logs(path: Path, text: str) -> None:
+    content = one(path, text)
+    assert isinstance(content, Log), content
+    assert [re.sub(r".*(args=1|pool=2).*", r"\1", line.text) for line in content.lines] == ["args=1", "pool=2"]
+
+
+def test_one_record_of_a_collector_is_a_log(path: Path) -> None:
+    assert isinstance(one(path, '{"log":"args=1\\n","stream":"stderr","time":"t"}\n'), Log)
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    class Stdin:
+        buffer = Pipe(b"x\nargs=1\n")
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    (found,) = read("-")
+    assert found.origin.target == "standard input"
+    assert isinstance(found.content, Log)
+    assert found.content.lines[0].number == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc here")
+def test_the_command_line_of_a_process() -> None:
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, "vllm serve", "/m"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (found,) = read(f"/proc/{process.pid}/cmdline")
+        process.communicate()
+    assert isinstance(found.content, Argv)
+    assert found.content.words[-1] == "/m"
+
+
+def test_flags() -> None:
+    found = argv_of("--tp 4 --api-key hunter2-hunter2 --x '{\"a\": 1}'", Masker())
+    assert found.origin.target == "--flags"
+    assert isinstance(found.content, Argv)
+    assert found.content.words == ("--tp", "4", "--api-key", "***", "--x", '{"a": 1}')
+
+
+def test_flags_with_unbalanced_quotes() -> None:
+    with pytest.raises(UsageError, match="no closing quotation"):
+        argv_of("--x 'a", Masker())
