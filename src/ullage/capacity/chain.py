@@ -1,20 +1,18 @@
-"""A disaggregated chain in the engine's real order: router, then decode (pre-allocates and holds to the end), then prefill.
+"""A disaggregated chain in the engine's real order: router, then decode (pre-allocates and holds to the end), then
+prefill.
 
-In flight is bound by the router and by decode. Prefill holds a request only from its first chunk until the transfer has ended,
-so it bounds the longest prompt, the rate, and how many are in prefill and transfer at once.
+In flight is bound by the router and by decode. Prefill holds a request only from its first chunk until the transfer has
+ended, so it bounds the longest prompt, the rate, and how many are in prefill and transfer at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence from dataclasses import dataclass
 
-from ..figure import Figure, derived, missing
-from .limits import Ceiling, Limits
+from ..figure import Figure, derived, missing from .limits import Ceiling, Limits
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLimits:
+@dataclass(frozen=True, slots=True) class ChainLimits:
     """Requests in flight through the chain, all servers of a role together."""
 
     admits: Figure
@@ -28,7 +26,9 @@ class ChainLimits:
 
 
 def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence[Limits]) -> ChainLimits:
-    """Sums each role's servers and takes the least of router and decode. `router_cap`: a real cap on parallel requests, or None."""
+    """Sums each role's servers and takes the least of router and decode. `router_cap`: a real cap on parallel requests,
+    or None.
+    """
     admits, safe = _total("admits", [d.admits for d in decode]), _total("safe", [d.safe for d in decode])
     tightest = min(decode, key=lambda d: d.admits.number if d.admits.known else float("inf"), default=None)
     binds, beyond = (f"decode: {tightest.binds}", tightest.beyond) if tightest else ("not known", "")
@@ -62,5 +62,4 @@ def _total(name: str, parts: Sequence[Figure]) -> Figure:
         return missing(name, "requests", unknown.note if unknown else "no server of this role was read")
     if len(parts) == 1:
         return parts[0].renamed(name)
-    total = derived(name, sum(p.count for p in parts), "requests", tuple(parts), "sum over the servers of the role")
-    return total
+    return derived(name, sum(p.count for p in parts), "requests", tuple(parts), "sum over the servers of the role")

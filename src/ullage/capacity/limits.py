@@ -1,24 +1,21 @@
-"""The limits of one server for a request shape: admits, safe, what binds each, what happens beyond, the longest request."""
+"""The limits of one server for a request shape: admits, safe, what binds each, what happens beyond, the longest
+request.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence from dataclasses import dataclass
 
-from ..figure import Figure, derived, missing
-from .admission import Admitted
-from .pool import Pool
-from .request import Shape
+from ..figure import Figure, derived, missing from .admission import Admitted from .pool import Pool from .request
+import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """A bound on the length of one request. `certain` False: it holds in some versions, and which one runs is not known."""
+@dataclass(frozen=True, slots=True) class Ceiling:
+    """A bound on the length of one request. `certain` False: it holds in some versions, and which one runs is not
+    known.
+    """
 
-    what: str
-    tokens: Figure
-    beyond: str
-    certain: bool = True
+    what: str tokens: Figure beyond: str certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +44,12 @@ class PoolLimit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The answer for a shape. `safe` never exceeds `admits.low`; `uncounted` names pools that could bind but are not known."""
+    """The answer for a shape. `safe` never exceeds `admits.low`; `uncounted` names pools that could bind but are not
+    known.
+    """
 
-    shape: Shape
-    admits: Figure
-    safe: Figure
-    binds: str
-    safe_binds: str
-    beyond: str
-    overflow: str
-    why: str  # the sum of the pool that binds
-    by_pool: tuple[PoolLimit, ...]
-    uncounted: tuple[Pool, ...] = ()
-    refused: Ceiling | None = None
+    shape: Shape admits: Figure safe: Figure binds: str safe_binds: str beyond: str overflow: str why: str  # the sum of
+    the pool that binds by_pool: tuple[PoolLimit, ...] uncounted: tuple[Pool, ...] = () refused: Ceiling | None = None
     perhaps_refused: Ceiling | None = None
 
 

@@ -16,17 +16,12 @@ class Demand:
     """Units of a pool that a request holds at a length: fixed + per_token x tokens, rounded up to the page.
 
     `window`: tokens beyond it are given back, so the demand stops growing there. `shares`: a common prefix is held once
-    (whole pages of it), as a prefix cache does. `draft`: tokens that speculative decoding holds beyond the request's own while
-    it runs. `prompt_only`: the output is generated elsewhere (prefill role).
+    (whole pages of it), as a prefix cache does. `draft`: tokens that speculative decoding holds beyond the request's
+    own while it runs. `prompt_only`: the output is generated elsewhere (prefill role).
     """
 
-    per_token: int | Fraction = 1
-    fixed: int = 0
-    page: int = 1
-    window: int | None = None
-    shares: bool = False
-    draft: int = 0
-    prompt_only: bool = False
+    per_token: int | Fraction = 1 fixed: int = 0 page: int = 1 window: int | None = None shares: bool = False draft: int
+    = 0 prompt_only: bool = False
 
     def units(self, tokens: int) -> int:
         kept = tokens if self.window is None else min(tokens, self.window)

@@ -66,13 +66,11 @@ def limits(
 ) -> int:
     """What the servers behind TARGETs can hold.
 
-    A TARGET is a URL of a server or a router, a log or a captured endpoint file (server_info.json, metrics.txt), an ullage.toml,
-    or - for standard input. Several files that speak of one server are read as one server.
+    A TARGET is a URL of a server or a router, a log or a captured endpoint file (server_info.json, metrics.txt), an
+    ullage.toml, or - for standard input. Several files that speak of one server are read as one server.
 
-    \b
-    ullage limits http://localhost:30000 --at 32000
-    journalctl -u sglang -o short-iso | ullage limits -
-    ullage limits startup.log --flags "python -m sglang.launch_server --tp 4 ..."
+    \b ullage limits http://localhost:30000 --at 32000 journalctl -u sglang -o short-iso | ullage limits - ullage limits
+    startup.log --flags "python -m sglang.launch_server --tp 4 ..."
 
     Exit codes: 0 done, 1 findings as bad as --fail-on, 2 usage, 3 nothing could be read.
     """

@@ -14,7 +14,9 @@ from .limits import limits
 
 
 class DefaultToLimits(click.Group):
-    """`ullage http://host:30000` means `ullage limits http://host:30000`; a word that is no target is an unknown command."""
+    """`ullage http://host:30000` means `ullage limits http://host:30000`; a word that is no target is an unknown
+    command.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
@@ -29,10 +31,9 @@ class DefaultToLimits(click.Group):
 def ullage() -> None:
     """Tells what an LLM server deployment can really hold.
 
-    \b
-    ullage limits http://localhost:8000 --follow    ask a router and its workers
-    ullage limits startup.log metrics.txt           read what a colleague captured
-    ullage explain pool-below-context               what a finding or a figure means
+    \b ullage limits http://localhost:8000 --follow    ask a router and its workers ullage limits startup.log
+    metrics.txt           read what a colleague captured ullage explain pool-below-context               what a finding
+    or a figure means
     """
 
 

@@ -14,8 +14,9 @@ _UNKNOWN = "use, queues and evictable cache now; retractions; transfer and laten
 
 @rule("metrics-disabled", Severity.INFO, "The server has no metrics page")
 def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang serves /metrics only with `--enable-metrics`. Without it there is no history: what is in use is known for this moment at most."""
-    for server in deployment.workers:
+    """SGLang serves /metrics only with `--enable-metrics`. Without it there is no history: what is in use is known for
+    this moment at most.
+    """ for server in deployment.workers:
         flag = server.figure("enable_metrics")
         refused = next(
             (
@@ -40,15 +41,17 @@ def _is_absent(content: object) -> bool:
 
 @rule("open-to-the-network", Severity.WARNING, "The server is open to the network without a key")
 def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
-    """A server that listens on all addresses without `--api-key` serves anyone who reaches the port, its admin endpoints included."""
-    for server in deployment.servers:
+    """A server that listens on all addresses without `--api-key` serves anyone who reaches the port, its admin
+    endpoints included.
+    """ for server in deployment.servers:
         host = server.figure("host")
         if host.value in ("0.0.0.0", "::", "[::]") and _arguments_known(server) and not server.figure("api_key").known:
             yield Hit(
                 server.name,
                 f"listens on {host.value} without a key",
                 (host,),
-                "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command line)",
+                "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command"
+                " line)",
             )
 
 

@@ -14,10 +14,10 @@ from .base import Hit, Severity, rule
 def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
     """The engine starts with less than was asked for, and says so at most once in its log.
 
-    `--max-running-requests` is lowered to half the pool's tokens or to what the recurrent-state slots allow; `--max-total-tokens`
-    only ever caps the pool; a context length can be cut by the model. What is in effect is what counts.
-    """
-    for server in deployment.workers:
+    `--max-running-requests` is lowered to half the pool's tokens or to what the recurrent-state slots allow;
+    `--max-total-tokens` only ever caps the pool; a context length can be cut by the model. What is in effect is what
+    counts.
+    """ for server in deployment.workers:
         for setting in server.settings:
             asked, effective = setting.requested, setting.effective
             if not (setting.differs and isinstance(asked.value, (int, float)) and asked.value > effective.number >= 0):
@@ -33,7 +33,9 @@ def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
 
 def _lever(label: str) -> str:
     return {
-        "running requests": "give the binding pool more (--mem-fraction-static, --max-mamba-cache-size), or ask for what is in effect",
+        "running requests": (
+            "give the binding pool more (--mem-fraction-static, --max-mamba-cache-size), or ask for what is in effect"
+        ),
         "KV pool": "raise --mem-fraction-static, or lower --max-total-tokens to what is in effect",
     }.get(label, "ask for what is in effect, so that clients plan with it")
 
@@ -42,10 +44,10 @@ def _lever(label: str) -> str:
 def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
     """A chat completion without `max_tokens` runs to its end token or to the end of the context.
 
-    SGLang reserves no output beyond a few hundred tokens, so it lets such requests in by their prompts; what is safe is one full
-    context each. Bound the output in the clients or the gateway, or with `--preferred-sampling-params '{"max_new_tokens": N}'`.
-    """
-    for server in deployment.of(Role.UNIFIED, Role.DECODE):
+    SGLang reserves no output beyond a few hundred tokens, so it lets such requests in by their prompts; what is safe is
+    one full context each. Bound the output in the clients or the gateway, or with `--preferred-sampling-params
+    '{"max_new_tokens": N}'`.
+    """ for server in deployment.of(Role.UNIFIED, Role.DECODE):
         if server.default_output.value != "unbounded":
             continue
         safe = server_limits(server, Shape(1024, None)).safe
@@ -62,7 +64,8 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
 def roles_differ(deployment: Deployment) -> Iterator[Hit]:
     """A request that one side accepts and the other refuses fails after work was done for it, or hangs until a timeout.
 
-    Give both roles the same `--context-length`, and pools that hold it. (sgl-project/sglang PR 31664 lets the sides share the limit.)
+    Give both roles the same `--context-length`, and pools that hold it. (sgl-project/sglang PR 31664 lets the sides
+    share the limit.)
     """
     prefill = [reach_of(s).tokens for s in deployment.of(Role.PREFILL)]
     decode = [reach_of(s).tokens for s in deployment.of(Role.DECODE)]

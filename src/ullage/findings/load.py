@@ -38,11 +38,10 @@ _QUEUES = {
 def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
     """Each queue of a prefill/decode deployment says who is short.
 
-    Decode's prealloc queue: decode's pool or its request slots. Transfer queue: the network. Prefill's bootstrap queue mirrors
-    decode's prealloc queue. Prefill's in-flight queue: KV held until slow transfers end. The plain waiting queue: prefill
-    compute, or the pool. On a decode server /v1/loads counts prealloc and transfer as waiting too.
-    """
-    for server in deployment.workers:
+    Decode's prealloc queue: decode's pool or its request slots. Transfer queue: the network. Prefill's bootstrap queue
+    mirrors decode's prealloc queue. Prefill's in-flight queue: KV held until slow transfers end. The plain waiting
+    queue: prefill compute, or the pool. On a decode server /v1/loads counts prealloc and transfer as waiting too.
+    """ for server in deployment.workers:
         for name, (short, advice) in _QUEUES.items():
             waiting, before = server.use(name), server.use(f"first_{name}")
             if waiting.known and waiting.number >= 1 and not (name == "num_queue_reqs" and server.role is Role.DECODE):
@@ -56,10 +55,12 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _queue_says(name: str, waiting: Figure, before: Figure, short: str) -> str:
-    label = name.removeprefix("num_").removesuffix("_reqs").replace("_", " ")
-    growth = ""
-    if before.known and before.number != waiting.number:
-        growth = f", {'up' if waiting.number > before.number else 'down'} from {before.count:,} at {before.observed_at or 'the first line read'}"
+    label = name.removeprefix("num_").removesuffix("_reqs").replace("_", " ") growth = "" if before.known and
+    before.number != waiting.number:
+        growth = (
+            f", {'up' if waiting.number > before.number else 'down'} from {before.count:,} at"
+            f" {before.observed_at or 'the first line read'}"
+        )
     return f"{label}: {waiting.count:,} waiting{growth}; {short}"
 
 
@@ -69,12 +70,12 @@ def _queue_severity(waiting: Figure, before: Figure) -> Severity | None:
 
 @rule("retractions", Severity.WARNING, "Requests were retracted: the pool ran full")
 def retractions(deployment: Deployment) -> Iterator[Hit]:
-    """The scheduler let in more requests than the pool holds at their full length, and had to throw some back: their work is done twice.
+    """The scheduler let in more requests than the pool holds at their full length, and had to throw some back: their
+    work is done twice.
 
-    On an aggregated server a higher `--schedule-conservativeness` keeps more room per running request; on a decode server a
-    higher `--num-reserved-decode-tokens` does. Fewer running requests, or bounded outputs, help on both.
-    """
-    for server in deployment.workers:
+    On an aggregated server a higher `--schedule-conservativeness` keeps more room per running request; on a decode
+    server a higher `--num-reserved-decode-tokens` does. Fewer running requests, or bounded outputs, help on both.
+    """ for server in deployment.workers:
         counted, logged = server.use("num_retracted_requests_total"), server.use("retractions_in_log")
         seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
         if seen:
@@ -85,7 +86,8 @@ def retractions(deployment: Deployment) -> Iterator[Hit]:
             )
             yield Hit(
                 server.name,
-                f"{seen[0].count:,} requests were retracted and recomputed{' in the lines read' if seen[0] is logged else ' since the start'}",
+                f"{seen[0].count:,} requests were retracted and"
+                f" recomputed{' in the lines read' if seen[0] is logged else ' since the start'}",
                 seen,
                 f"raise {knob}, lower --max-running-requests, or bound max_tokens",
             )
@@ -93,28 +95,30 @@ def retractions(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("stale-gauges", Severity.WARNING, "Gauges of the metrics page are stale")
 def stale_gauges(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang refreshes its gauges only when it logs a batch. A server that hangs or idles shows the numbers of its last batch.
+    """SGLang refreshes its gauges only when it logs a batch. A server that hangs or idles shows the numbers of its last
+    batch.
 
-    Found where /v1/loads, which is computed when asked, and the metrics page state different loads. The page's use is then not used.
-    """
-    for server in deployment.workers:
+    Found where /v1/loads, which is computed when asked, and the metrics page state different loads. The page's use is
+    then not used.
+    """ for server in deployment.workers:
         loads, gauge = server.use("num_running_reqs"), server.use("gauge_num_running_reqs")
         if loads.known and gauge.known and (loads.number == 0) != (gauge.number == 0):
             yield Hit(
                 server.name,
                 f"the metrics page shows {gauge.count:,} running requests, /v1/loads {loads.count:,}",
                 (gauge, loads),
-                "believe /v1/loads; if it shows load and tokens do not grow, the scheduler hangs: look at its last log lines",
+                "believe /v1/loads; if it shows load and tokens do not grow, the scheduler hangs: look at its last log"
+                " lines",
             )
 
 
 @rule("transfers-failed", Severity.ERROR, "KV transfers between prefill and decode failed")
 def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
-    """A request whose KV does not arrive is lost, and prefill has worked for nothing. One failed request is logged by every rank.
+    """A request whose KV does not arrive is lost, and prefill has worked for nothing. One failed request is logged by
+    every rank.
 
     The usual causes: the other side died or was restarted, or the transfer backend lost its connection.
-    """
-    for server in deployment.workers:
+    """ for server in deployment.workers:
         counted, logged = server.use("num_transfer_failed_reqs_total"), server.use("failed_transfers_in_log")
         seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
         if seen:
@@ -129,7 +133,8 @@ def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("scheduler-exception", Severity.ERROR, "The scheduler hit an exception")
 def scheduler_exception(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang ends a server whose scheduler raises. What the log says before it is the cause; gauges after it are stale."""
+    """SGLang ends a server whose scheduler raises. What the log says before it is the cause; gauges after it are stale.
+    """
     for server in deployment.workers:
         seen = server.use("scheduler_exceptions")
         if seen.known:

@@ -16,12 +16,13 @@ from .base import Hit, Severity, rule
 
 @rule("pool-below-context", Severity.WARNING, "The KV pool is smaller than one full context")
 def pool_below_context(deployment: Deployment) -> Iterator[Hit]:
-    """The server advertises a context length (`/v1/models`: `max_model_len`) that its pool cannot hold for even one request.
+    """The server advertises a context length (`/v1/models`: `max_model_len`) that its pool cannot hold for even one
+    request.
 
-    SGLang starts anyway, and refuses longer requests with 400 at run time. Either lower `--context-length` to what fits, so that
-    clients are told the truth, or give the pool more memory (`--mem-fraction-static`, an fp8 KV cache, fewer graph sizes, more GPUs).
-    """
-    for server in deployment.workers:
+    SGLang starts anyway, and refuses longer requests with 400 at run time. Either lower `--context-length` to what
+    fits, so that clients are told the truth, or give the pool more memory (`--mem-fraction-static`, an fp8 KV cache,
+    fewer graph sizes, more GPUs).
+    """ for server in deployment.workers:
         pool, context = server.figure("max_total_num_tokens"), server.figure("context_len")
         if pool.known and context.known and pool.number < context.number:
             fits = floor_to(pool.count, 1024) or pool.count
@@ -35,13 +36,13 @@ def pool_below_context(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("prefill-window-cap", Severity.WARNING, "Prefill refuses prompts longer than its sliding-window pool")
 def prefill_window_cap(deployment: Deployment) -> Iterator[Hit]:
-    """A prefill server of a hybrid sliding-window model takes no prompt longer than its window pool, however large its KV pool is.
+    """A prefill server of a hybrid sliding-window model takes no prompt longer than its window pool, however large its
+    KV pool is.
 
-    For DeepSeek-V4 the window pool is a tenth of the pool by default, so the cap is a tenth of what the pool suggests. Builds with
-    sgl-project/sglang PR 26607 (merged at the beginning of June 2026; releases from 0.5.13) are free of it for DeepSeek-V4; other
-    window models keep it. Where the version is not known, both limits are shown.
-    """
-    for server in deployment.of(Role.PREFILL):
+    For DeepSeek-V4 the window pool is a tenth of the pool by default, so the cap is a tenth of what the pool suggests.
+    Builds with sgl-project/sglang PR 26607 (merged at the beginning of June 2026; releases from 0.5.13) are free of it
+    for DeepSeek-V4; other window models keep it. Where the version is not known, both limits are shown.
+    """ for server in deployment.of(Role.PREFILL):
         reach = reach_of(server)
         if reach.ceiling and "window" in reach.ceiling.what:
             cap = reach.ceiling.tokens
@@ -56,20 +57,22 @@ def prefill_window_cap(deployment: Deployment) -> Iterator[Hit]:
             cap, free = reach.perhaps.tokens, reach.ceiling.tokens
             yield Hit(
                 server.name,
-                f"longest prompt is {free.count:,} tokens, or {cap.count:,} if this build is older than 0.5.13: the version is not known",
+                f"longest prompt is {free.count:,} tokens, or {cap.count:,} if this build is older than 0.5.13: the"
+                " version is not known",
                 (cap, free, server.figure("version")),
-                f"ask the server for its version (GET /server_info); if it is older, upgrade or raise --swa-full-tokens-ratio, or one prompt above {cap.count:,} is refused",
+                "ask the server for its version (GET /server_info); if it is older, upgrade or raise"
+                f" --swa-full-tokens-ratio, or one prompt above {cap.count:,} is refused",
             )
 
 
 @rule("slots-bind-before-kv", Severity.INFO, "Request slots bind while KV is free")
 def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
-    """Up to some length, `--max-running-requests` is the limit and part of the pool stays unused; beyond it, the KV pool is.
+    """Up to some length, `--max-running-requests` is the limit and part of the pool stays unused; beyond it, the KV
+    pool is.
 
-    Raising the flag costs a row of the request table per request ((context + 4) x 4 bytes, outside the pool) and larger decode
-    batches. It is worth it when requests queue while the pool's use is low.
-    """
-    for server in deployment.workers:
+    Raising the flag costs a row of the request table per request ((context + 4) x 4 bytes, outside the pool) and larger
+    decode batches. It is worth it when requests queue while the pool's use is low.
+    """ for server in deployment.workers:
         slots = next((p for p in server.pools if p.name == "request slots" and p.size.known), None)
         length = _last_length_bound_by(server, "request slots")
         if slots is None or length is None or server.role is Role.PREFILL:
@@ -84,7 +87,10 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
             and queued.number > 0
         )
         kv = next(p for p in server.pools if p.name == "KV pool")
-        says = f"up to {length:,} tokens a request, {slots.size.count * slots.partitions:,} request slots bind and KV is left over"
+        says = (
+            f"up to {length:,} tokens a request, {slots.size.count * slots.partitions:,} request slots bind and KV is"
+            " left over"
+        )
         if busy:
             says += f"; now {queued.count:,} wait at {use.number:.0%} KV use"
         yield Hit(
@@ -97,7 +103,10 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _more_slots(kv: Figure, slots: Figure) -> str:
-    return f"if short requests queue, raise --max-running-requests above {slots.count:,}; the pool holds {kv.count // 4096:,} of 4,096 tokens"
+    return (
+        f"if short requests queue, raise --max-running-requests above {slots.count:,}; the pool holds"
+        f" {kv.count // 4096:,} of 4,096 tokens"
+    )
 
 
 def _last_length_bound_by(server: Server, name: str) -> int | None:
@@ -116,13 +125,14 @@ def _last_length_bound_by(server: Server, name: str) -> int | None:
 
 @rule("window-takes-the-pool", Severity.INFO, "Window and state pools take most of the pool's bytes")
 def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
-    """DeepSeek-V4 builds charge far more per token than context costs, because window and compressor-state pools scale with the pool.
+    """DeepSeek-V4 builds charge far more per token than context costs, because window and compressor-state pools scale
+    with the pool.
 
-    The log's `bytes_per_full_token` is what a token of the pool is charged. What context itself costs (compressed KV and index
-    keys) is a quarter of it in the first builds: three quarters of the pool's memory buys no context. `--swa-full-tokens-ratio`
-    sets how large those pools are; they must still hold window + page tokens for every running request.
-    """
-    for server in deployment.workers:
+    The log's `bytes_per_full_token` is what a token of the pool is charged. What context itself costs (compressed KV
+    and index keys) is a quarter of it in the first builds: three quarters of the pool's memory buys no context.
+    `--swa-full-tokens-ratio` sets how large those pools are; they must still hold window + page tokens for every
+    running request.
+    """ for server in deployment.workers:
         charged = server.figure("bytes_per_full_token")
         context = context_bytes_per_token(server.figures)
         if not (charged.known and context and charged.number >= 2 * context.number):
@@ -136,22 +146,20 @@ def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _exchange(server: Server, charged: Figure, context: Figure) -> str:
-    pool, ratio = server.figure("max_total_num_tokens"), server.figures.get("swa_full_tokens_ratio")
-    held = float(ratio.number) if ratio and ratio.known else 0.1
-    smaller = round(held / 2, 3)
-    gain = charged.number / (context.number + (charged.number - context.number) * smaller / held)
-    more = f" would hold about {pool.count * gain:,.0f} tokens (predicted)" if pool.known else " buys tokens"
-    return f"--swa-full-tokens-ratio {smaller}{more} if the window pool still holds every running request"
+    pool, ratio = server.figure("max_total_num_tokens"), server.figures.get("swa_full_tokens_ratio") held =
+    float(ratio.number) if ratio and ratio.known else 0.1 smaller = round(held / 2, 3) gain = charged.number /
+    (context.number + (charged.number - context.number) * smaller / held) more = f" would hold about {pool.count *
+    gain:,.0f} tokens (predicted)" if pool.known else " buys tokens" return f"--swa-full-tokens-ratio {smaller}{more} if
+    the window pool still holds every running request"
 
 
 @rule("states-take-the-pool", Severity.INFO, "Recurrent states take most of the pool's bytes")
 def states_take_the_pool(deployment: Deployment) -> Iterator[Hit]:
     """A model with recurrent layers (Mamba, GDN, KDA) splits its pool memory between state slots and KV.
 
-    `--mamba-full-memory-ratio` (default 0.9) sets the split. Many slots allow many requests of short context, few slots leave KV
-    for long ones.
-    """
-    for server in deployment.workers:
+    `--mamba-full-memory-ratio` (default 0.9) sets the split. Many slots allow many requests of short context, few slots
+    leave KV for long ones.
+    """ for server in deployment.workers:
         states = [
             server.figure(n) for n in ("mamba_conv_state_gib", "mamba_ssm_state_gib", "mamba_intermediate_ssm_gib")
         ]
@@ -174,8 +182,7 @@ def chunk_above_budget(deployment: Deployment) -> Iterator[Hit]:
     """A scheduling pass takes at most `--max-prefill-tokens` prompt tokens over all its requests.
 
     Raising `--chunked-prefill-size` above it changes nothing for several requests together: both have to be raised.
-    """
-    for server in deployment.workers:
+    """ for server in deployment.workers:
         chunk, budget = server.figure("chunked_prefill_size"), server.figure("max_prefill_tokens")
         if chunk.known and budget.known and chunk.number > budget.number:
             yield Hit(
@@ -188,7 +195,8 @@ def chunk_above_budget(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("full-of-cache", Severity.INFO, "The pool looks full, but only of evictable cache")
 def full_of_cache(deployment: Deployment) -> Iterator[Hit]:
-    """Prefixes of ended requests stay in the pool until somebody needs the room. They are free for new requests at any time.
+    """Prefixes of ended requests stay in the pool until somebody needs the room. They are free for new requests at any
+    time.
 
     SGLang's own `token_usage` leaves them out; tools that look at GPU memory or at available tokens alone do not.
     """

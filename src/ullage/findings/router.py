@@ -13,12 +13,13 @@ from .base import Hit, Severity, rule
 
 @rule("router-unlimited", Severity.WARNING, "The router passes everything on")
 def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
-    """With `--max-concurrent-requests -1` (the default) sglang-router has no limit: overload piles up in the workers' queues.
+    """With `--max-concurrent-requests -1` (the default) sglang-router has no limit: overload piles up in the workers'
+    queues.
 
-    The engine refuses nothing in prefill/decode mode (`--max-queued-requests` is ignored there), so clients see timeouts instead
-    of a quick 429. A limit near what the deployment holds keeps the rest waiting where it costs nothing.
-    """
-    for router in deployment.routers:
+    The engine refuses nothing in prefill/decode mode (`--max-queued-requests` is ignored there), so clients see
+    timeouts instead of a quick 429. A limit near what the deployment holds keeps the rest waiting where it costs
+    nothing.
+    """ for router in deployment.routers:
         limit = router.figure("max_concurrent_requests")
         if limit.known and limit.number < 0:
             fits = _in_flight(deployment)
@@ -37,37 +38,39 @@ def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _in_flight(deployment: Deployment) -> Figure | None:
-    found = answer(deployment, Shape(4096))
-    admits = found.chain.admits if found.chain else next((a.admits for a in found.by_server.values()), None)
-    return admits if admits and admits.known else None
+    found = answer(deployment, Shape(4096)) admits = found.chain.admits if found.chain else next((a.admits for a in
+    found.by_server.values()), None) return admits if admits and admits.known else None
 
 
 @rule("router-token-bucket", Severity.WARNING, "The router's limit is a token bucket, not a cap")
 def router_token_bucket(deployment: Deployment) -> Iterator[Hit]:
-    """`--max-concurrent-requests N` fills a bucket of N that refills at `--rate-limit-tokens-per-second` (N a second by default).
+    """`--max-concurrent-requests N` fills a bucket of N that refills at `--rate-limit-tokens-per-second` (N a second by
+    default).
 
-    With 4 set, 21 requests were in flight at the worker (measured on sglang-router 0.3.2). When the bucket is empty, requests
-    wait in a queue of `--queue-size` and come back as 408, whatever `--queue-timeout-secs` says; with `--queue-size 0`, as 429.
-    """
-    for router in deployment.routers:
+    With 4 set, 21 requests were in flight at the worker (measured on sglang-router 0.3.2). When the bucket is empty,
+    requests wait in a queue of `--queue-size` and come back as 408, whatever `--queue-timeout-secs` says; with
+    `--queue-size 0`, as 429.
+    """ for router in deployment.routers:
         limit = router.figure("max_concurrent_requests")
         if limit.known and limit.number > 0:
             yield Hit(
                 router.name,
-                f"--max-concurrent-requests {limit.count:,} refills {limit.count:,} times a second: more than {limit.count:,} can be in flight",
+                f"--max-concurrent-requests {limit.count:,} refills {limit.count:,} times a second: more than"
+                f" {limit.count:,} can be in flight",
                 (limit,),
-                "do not count on it as a cap; bound parallel requests at the clients or the gateway in front, and set --queue-size 0 for a quick 429",
+                "do not count on it as a cap; bound parallel requests at the clients or the gateway in front, and set"
+                " --queue-size 0 for a quick 429",
             )
 
 
 @rule("router-retries", Severity.INFO, "Retries multiply load in overload")
 def router_retries(deployment: Deployment) -> Iterator[Hit]:
-    """A failed request is tried again up to 5 times by default, on 408, 429 and 5xx alike. In prefill/decode mode every try runs prefill again.
+    """A failed request is tried again up to 5 times by default, on 408, 429 and 5xx alike. In prefill/decode mode every
+    try runs prefill again.
 
-    A dead decode server thus costs five prefills a request; 10 failures open the worker's breaker for 60 s, and an open prefill
-    breaker turns everything into 503 "No available prefill workers".
-    """
-    for router in deployment.routers:
+    A dead decode server thus costs five prefills a request; 10 failures open the worker's breaker for 60 s, and an open
+    prefill breaker turns everything into 503 "No available prefill workers".
+    """ for router in deployment.routers:
         tries, seen = router.figure("retry_max_retries"), router.use("worker_retries_total")
         if router.figure("disable_retries").value is True:
             continue
@@ -85,8 +88,9 @@ def router_retries(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("router-worker-down", Severity.ERROR, "The router holds a worker for unhealthy")
 def router_worker_down(deployment: Deployment) -> Iterator[Hit]:
-    """The router sends nothing to a worker whose health checks fail; in prefill/decode mode one dead role stops everything."""
-    for router in deployment.routers:
+    """The router sends nothing to a worker whose health checks fail; in prefill/decode mode one dead role stops
+    everything.
+    """ for router in deployment.routers:
         for figure in _down(router):
             yield Hit(
                 router.name,
@@ -102,7 +106,9 @@ def _down(router: Server) -> Iterator[Figure]:
 
 @rule("router-flags-malformed", Severity.ERROR, "The router's command line is refused at start")
 def router_flags(deployment: Deployment) -> Iterator[Hit]:
-    """`--prefill` takes two words, the URL and the bootstrap port: `--prefill http://host:30000 8998`. Joined by a comma they are no URL."""
+    """`--prefill` takes two words, the URL and the bootstrap port: `--prefill http://host:30000 8998`. Joined by a
+    comma they are no URL.
+    """
     for router in deployment.routers:
         for note in router.notes:
             if "comma" in note:

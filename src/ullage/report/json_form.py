@@ -43,13 +43,13 @@ def to_data(report: Report) -> dict[str, Any]:
             }
             for f in report.findings
         ],
-        "not_read": [
-            {"place": e.place, "status": f.status, "reason": f.reason, "advice": f.advice} for e, f in report.failed
-        ]
-        + [
-            {"place": u.evidence.place, "status": "not understood", "reason": u.reason, "advice": ""}
-            for u in report.unclaimed
-        ],
+        "not_read": (
+            [{"place": e.place, "status": f.status, "reason": f.reason, "advice": f.advice} for e, f in report.failed]
+            + [
+                {"place": u.evidence.place, "status": "not understood", "reason": u.reason, "advice": ""}
+                for u in report.unclaimed
+            ]
+        ),
     }
 
 

@@ -5,34 +5,27 @@ Each is checked against a replay of the engine's own loop in tests/replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass from fractions import Fraction
 
-from ...capacity.admission import Admitted, spelled
-from ...capacity.pool import Demand
-from ...capacity.request import Shape
-from ...units import floor_to
+from ...capacity.admission import Admitted, spelled from ...capacity.pool import Demand from ...capacity.request import
+Shape from ...units import floor_to
 
-CLIP_TOKENS = 4096  # SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION
-INIT_RATIO = Fraction(7, 10)  # SGLANG_INIT_NEW_TOKEN_RATIO, since 2025
-MIN_RATIO_FACTOR = Fraction(14, 100)  # SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR
-RESERVED_DECODE_TOKENS = 512  # --num-reserved-decode-tokens
-_NEVER = 2**62
+CLIP_TOKENS = 4096  # SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION INIT_RATIO = Fraction(7, 10)  # SGLANG_INIT_NEW_TOKEN_RATIO,
+since 2025 MIN_RATIO_FACTOR = Fraction(14, 100)  # SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR RESERVED_DECODE_TOKENS = 512  #
+--num-reserved-decode-tokens _NEVER = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeReserve:
+@dataclass(frozen=True, slots=True) class DecodeReserve:
     """Decode role (disaggregation/decode.py, 0035ca42): a request leaves the prealloc queue while
 
         max(ceil_page(prompt) + R, prompt + min(max_new, clip) - retractable) <= free - max(R * active, need_single)
 
-    where `retractable` is all tokens of the running batch and need_single the largest prompt + min(max_new, clip) among the
-    running, less retractable. Whether the requests before it run already or are still in transfer decides `retractable`,
-    so the answer can be a range.
+    where `retractable` is all tokens of the running batch and need_single the largest prompt + min(max_new, clip) among
+    the running, less retractable. Whether the requests before it run already or are still in transfer decides
+    `retractable`, so the answer can be a range.
     """
 
-    reserved: int = RESERVED_DECODE_TOKENS
-    clip: int = CLIP_TOKENS
+    reserved: int = RESERVED_DECODE_TOKENS clip: int = CLIP_TOKENS
 
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         counts = (self._while_running(size, demand, shape), self._in_transfer(size, demand, shape))
@@ -51,7 +44,8 @@ class DecodeReserve:
         hold, whole = demand.admitted(shape), prompt + min(shape.named_output, self.clip)
         if max(hold + self.reserved, whole) > size:
             return 0
-        # With k running, either side of each max() can be the larger: the first k at which one of the four sums is too large.
+        # With k running, either side of each max() can be the larger: the first k at which one of the four sums is too
+        # large.
         return min(
             _first_failing(slope, size - fixed, start=1)
             for slope, fixed in (
@@ -73,13 +67,9 @@ class TokenRatio:
     Requests of one shape that came in one after another and have generated nothing yet.
     """
 
-    low: Fraction
-    high: Fraction
-    live: Fraction | None = None
-    clip: int = CLIP_TOKENS
+    low: Fraction high: Fraction live: Fraction | None = None clip: int = CLIP_TOKENS
 
-    @classmethod
-    def of(cls, conservativeness: float = 1.0, live: float | None = None) -> TokenRatio:
+    @classmethod def of(cls, conservativeness: float = 1.0, live: float | None = None) -> TokenRatio:
         """The range by --schedule-conservativeness, and the live value of the gauge `new_token_ratio`."""
         high = min(INIT_RATIO * Fraction(str(conservativeness)), Fraction(1))
         return cls(high * MIN_RATIO_FACTOR, high, None if live is None else Fraction(str(live)))
@@ -93,23 +83,22 @@ class TokenRatio:
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
         hold, common, future = demand.admitted(shape), demand.common(shape), min(shape.named_output, self.clip)
-        last = hold + future + demand.page
-        kept = (
-            f", of {future:,} output tokens {float(self.low):.3g} to {float(self.high):.3g} are kept back"
-            if future
-            else ""
-        )
-        return f"each holds {hold:,} of {size:,}{kept}{f'; all share {common:,}' if common else ''}; one more is let in while {last:,} are free"
+        kept = f", {float(self.low):.3g} to {float(self.high):.3g} of {future:,} output tokens kept back" if future else ""
+        shared = f"; all share {common:,}" if common else ""
+        need = shape.prompt - common + future + demand.page
+        return f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more is let in while over {need:,} are free"
 
     def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
-        future, common = min(shape.named_output, self.clip), demand.common(shape)
+        future = min(shape.named_output, self.clip)
         room = floor_to(size, demand.page) - (shape.prompt + future + demand.page)
         return _first_reaching(demand.admitted(shape) + ratio * future, room)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillPass:
-    """Prefill role: the same test with max_new forced to 1, and requests hold their prompt until its transfer has ended."""
+    """Prefill role: the same test with max_new forced to 1, and requests hold their prompt until its transfer has
+    ended.
+    """
 
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         room = floor_to(size, demand.page) - (shape.prompt + 1 + demand.page)
@@ -126,8 +115,9 @@ class PrefillPass:
 
 
 def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) -> int:
-    """The least k >= start with slope * k > room: k requests are in, and one more is not let in. A very large number if none."""
-    if slope * start > room:
+    """The least k >= start with slope * k > room: k requests are in, and one more is not let in. A very large number if
+    none.
+    """ if slope * start > room:
         return start
     return int(room // slope) + 1 if slope > 0 else _NEVER
 

@@ -25,7 +25,8 @@ _CHARGED = {
 def context_bytes_per_token(figures: Mapping[str, Figure]) -> Figure | None:
     """Bytes that one more token of context takes: c4 KV and index keys at a quarter of the tokens, c128 KV at 1/128.
 
-    (pool_configurator.py, generations A to B; 3,850.25 B for Flash.) None where the model is not one whose layers are known.
+    (pool_configurator.py, generations A to B; 3,850.25 B for Flash.) None where the model is not one whose layers are
+    known.
     """
     charged = figures.get("bytes_per_full_token")
     model = _model(figures)

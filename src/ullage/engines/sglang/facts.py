@@ -14,17 +14,14 @@ from .quantities import unit_of
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`args`: what was asked for (arguments). `effective`: what is in effect. `usage`: what is in use now, and per rank."""
+    """`args`: what was asked for (arguments). `effective`: what is in effect. `usage`: what is in use now, and per
+    rank.
+    """
 
-    evidence: Evidence
-    topic: str
-    args: Mapping[str, Figure] = field(default_factory=dict)
-    effective: Mapping[str, Figure] = field(default_factory=dict)
-    usage: Mapping[str, Figure] = field(default_factory=dict)
-    rank_usage: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
-    role: Role = Role.UNKNOWN
-    earlier: tuple[EarlierStart, ...] = ()
-    notes: tuple[str, ...] = ()
+    evidence: Evidence topic: str args: Mapping[str, Figure] = field(default_factory=dict) effective: Mapping[str,
+    Figure] = field(default_factory=dict) usage: Mapping[str, Figure] = field(default_factory=dict) rank_usage:
+    Mapping[str, Mapping[str, Figure]] = field(default_factory=dict) role: Role = Role.UNKNOWN earlier:
+    tuple[EarlierStart, ...] = () notes: tuple[str, ...] = ()
 
     def word(self, *names: str) -> str | None:
         """The first of these that is known, as text."""
@@ -37,7 +34,67 @@ class Facts:
 
 # Arguments that bear on capacity or identity, by the name they have in ServerArgs. Others are not carried along.
 ARGUMENTS = frozenset(
-    ["model_path", "served_model_name", "host", "port", "tp_size", "pp_size", "dp_size", "ep_size", "dcp_size", "attn_cp_size", "nnodes", "node_rank", "dist_init_addr", "enable_dp_attention", "context_length", "mem_fraction_static", "max_running_requests", "max_queued_requests", "max_total_tokens", "chunked_prefill_size", "max_prefill_tokens", "prefill_max_requests", "page_size", "schedule_policy", "schedule_conservativeness", "swa_full_tokens_ratio", "swa_prefix_tails", "disable_hybrid_swa_memory", "kv_cache_dtype", "dtype", "quantization", "disable_radix_cache", "disable_cuda_graph", "cuda_graph_max_bs", "cuda_graph_max_bs_decode", "speculative_algorithm", "speculative_num_draft_tokens", "max_mamba_cache_size", "mamba_full_memory_ratio", "mamba_scheduler_strategy", "enable_hierarchical_cache", "hicache_ratio", "hicache_size", "cpu_offload_gb", "disaggregation_mode", "disaggregation_transfer_backend", "disaggregation_bootstrap_port", "num_reserved_decode_tokens", "disaggregation_decode_extra_slots", "disaggregation_decode_enable_radix_cache", "enable_metrics", "api_key", "admin_api_key", "allow_auto_truncate", "preferred_sampling_params", "attention_backend", "base_gpu_id", "decode_log_interval", "gpu_id_step"]
+    [
+        "model_path",
+        "served_model_name",
+        "host",
+        "port",
+        "tp_size",
+        "pp_size",
+        "dp_size",
+        "ep_size",
+        "dcp_size",
+        "attn_cp_size",
+        "nnodes",
+        "node_rank",
+        "dist_init_addr",
+        "enable_dp_attention",
+        "context_length",
+        "mem_fraction_static",
+        "max_running_requests",
+        "max_queued_requests",
+        "max_total_tokens",
+        "chunked_prefill_size",
+        "max_prefill_tokens",
+        "prefill_max_requests",
+        "page_size",
+        "schedule_policy",
+        "schedule_conservativeness",
+        "swa_full_tokens_ratio",
+        "swa_prefix_tails",
+        "disable_hybrid_swa_memory",
+        "kv_cache_dtype",
+        "dtype",
+        "quantization",
+        "disable_radix_cache",
+        "disable_cuda_graph",
+        "cuda_graph_max_bs",
+        "cuda_graph_max_bs_decode",
+        "speculative_algorithm",
+        "speculative_num_draft_tokens",
+        "max_mamba_cache_size",
+        "mamba_full_memory_ratio",
+        "mamba_scheduler_strategy",
+        "enable_hierarchical_cache",
+        "hicache_ratio",
+        "hicache_size",
+        "cpu_offload_gb",
+        "disaggregation_mode",
+        "disaggregation_transfer_backend",
+        "disaggregation_bootstrap_port",
+        "num_reserved_decode_tokens",
+        "disaggregation_decode_extra_slots",
+        "disaggregation_decode_enable_radix_cache",
+        "enable_metrics",
+        "api_key",
+        "admin_api_key",
+        "allow_auto_truncate",
+        "preferred_sampling_params",
+        "attention_backend",
+        "base_gpu_id",
+        "decode_log_interval",
+        "gpu_id_step",
+    ]
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ...evidence import Argv, Evidence
 from ...figure import Source
@@ -26,7 +27,7 @@ _SHORT = {
 def is_sglang(words: Sequence[str]) -> bool:
     joined = list(words)
     return any("sglang.launch_server" in w or w.endswith("sglang/launch_server.py") for w in joined) or any(
-        w.rsplit("/", 1)[-1] == "sglang" and after == "serve" for w, after in zip(joined, joined[1:], strict=False)
+        w.rsplit("/", 1)[-1] == "sglang" and after == "serve" for w, after in pairwise(joined)
     )
 
 
@@ -45,13 +46,12 @@ def from_argv(evidence: Evidence, argv: Argv) -> Facts:
 
 
 def flags_of(words: Sequence[str]) -> dict[str, object]:
-    """`--tp 4`, `--tp=4`, `--enable-metrics` by their names in ServerArgs; of a flag that stands twice the last counts."""
-    return {_SHORT.get(name, name): value for name, value in _pairs(words)}
+    """`--tp 4`, `--tp=4`, `--enable-metrics` by their names in ServerArgs; of a flag that stands twice the last counts.
+    """ return {_SHORT.get(name, name): value for name, value in _pairs(words)}
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, object]]:
-    name, values = "", []
-    for word in [*words, "--"]:
+    name, values = "", [] for word in [*words, "--"]:
         if not word.startswith("--"):
             values.append(word)
             continue
@@ -66,12 +66,15 @@ def _value(values: Sequence[str]) -> object:
         return True
     if len(values) > 1:
         return list(values)
-    for kind in (int, float):
-        try:
-            return kind(values[0])
-        except ValueError:
-            continue
-    return values[0]
+    return _number(values[0])
+
+
+def _number(word: str) -> int | float | str:
+    """SGLang's own reading of a flag: a whole number, a fraction, else the word."""
+    try:
+        return float(word) if "." in word or "e" in word.lower() else int(word)
+    except ValueError:
+        return word
 
 
 def _is_variable(value: object) -> bool:

@@ -1,17 +1,14 @@
-"""SGLang's metrics page, of every era: `sglang:` or `sglang_` names, ranks as labels, `name` or `model_name` for the model."""
+"""SGLang's metrics page, of every era: `sglang:` or `sglang_` names, ranks as labels, `name` or `model_name` for the
+model.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+import math from collections import defaultdict from collections.abc import Iterable, Mapping
 
-from ...evidence import Evidence, Sample, Samples
-from ...figure import Figure, Kind, Source
-from ..server import Role
-from .facts import Facts, argument_figures, number, role_of
-from .from_endpoints import over_ranks
-from .quantities import unit_of
+from ...evidence import Evidence, Sample, Samples from ...figure import Figure, Kind, Source from ..server import Role
+from .facts import Facts, argument_figures, number, role_of from .from_endpoints import over_ranks from .quantities
+import unit_of
 
 _RENAMED = {
     "num_requests_running": "num_running_reqs",
@@ -25,12 +22,63 @@ _RENAMED = {
     "graph_memory_usage_gb": "graph_total_gib",
     "hicache_host_used_tokens": "hicache_host_used_tokens",
     "decode_sum_seq_lens": "decode_seq_tokens",
-}
-_CONSTANTS = frozenset(
-    ["max_total_num_tokens", "swa_max_total_num_tokens", "page_size", "num_pages", "context_len", "max_running_requests", "max_prefill_tokens", "weights_gib", "kv_total_gib", "startup_available_gib", "graph_total_gib", "hicache_host_total_tokens"]
-)
-_GAUGES = frozenset(
-    ["num_running_reqs", "num_queue_reqs", "num_grammar_queue_reqs", "num_paused_reqs", "num_retracted_reqs", "token_usage", "full_token_usage", "swa_token_usage", "mamba_usage", "num_used_tokens", "kv_available_tokens", "kv_evictable_tokens", "kv_used_tokens", "swa_available_tokens", "swa_evictable_tokens", "swa_used_tokens", "mamba_available_tokens", "mamba_evictable_tokens", "mamba_used_tokens", "gen_tokens_per_s", "cache_hit_rate", "new_token_ratio", "utilization", "decode_seq_tokens", "pending_prealloc_token_usage", "num_prefill_bootstrap_queue_reqs", "num_prefill_inflight_queue_reqs", "num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs", "spec_accept_length", "hicache_host_used_tokens", "num_retracted_requests_total", "num_aborted_requests_total", "num_requests_total", "prompt_tokens_total", "generation_tokens_total", "num_transfer_failed_reqs_total", "num_bootstrap_failed_reqs_total", "num_prefill_retries_total"]
+} _CONSTANTS = frozenset(
+    [
+        "max_total_num_tokens",
+        "swa_max_total_num_tokens",
+        "page_size",
+        "num_pages",
+        "context_len",
+        "max_running_requests",
+        "max_prefill_tokens",
+        "weights_gib",
+        "kv_total_gib",
+        "startup_available_gib",
+        "graph_total_gib",
+        "hicache_host_total_tokens",
+    ]
+) _GAUGES = frozenset(
+    [
+        "num_running_reqs",
+        "num_queue_reqs",
+        "num_grammar_queue_reqs",
+        "num_paused_reqs",
+        "num_retracted_reqs",
+        "token_usage",
+        "full_token_usage",
+        "swa_token_usage",
+        "mamba_usage",
+        "num_used_tokens",
+        "kv_available_tokens",
+        "kv_evictable_tokens",
+        "kv_used_tokens",
+        "swa_available_tokens",
+        "swa_evictable_tokens",
+        "swa_used_tokens",
+        "mamba_available_tokens",
+        "mamba_evictable_tokens",
+        "mamba_used_tokens",
+        "gen_tokens_per_s",
+        "cache_hit_rate",
+        "new_token_ratio",
+        "utilization",
+        "decode_seq_tokens",
+        "pending_prealloc_token_usage",
+        "num_prefill_bootstrap_queue_reqs",
+        "num_prefill_inflight_queue_reqs",
+        "num_decode_prealloc_queue_reqs",
+        "num_decode_transfer_queue_reqs",
+        "spec_accept_length",
+        "hicache_host_used_tokens",
+        "num_retracted_requests_total",
+        "num_aborted_requests_total",
+        "num_requests_total",
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "num_transfer_failed_reqs_total",
+        "num_bootstrap_failed_reqs_total",
+        "num_prefill_retries_total",
+    ]
 )
 
 
@@ -39,10 +87,9 @@ def looks_like_sglang(samples: Samples) -> bool:
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
-    """Gauges per data-parallel rank. They refresh on log intervals only, so those of a hung or idle server are stale."""
-    ranks: dict[str, dict[str, Figure]] = defaultdict(dict)
-    effective: dict[str, Figure] = {}
-    for name, sample in _known(samples.samples):
+    """Gauges per data-parallel rank. They refresh on log intervals only, so those of a hung or idle server are stale.
+    """ ranks: dict[str, dict[str, Figure]] = defaultdict(dict) effective: dict[str, Figure] = {} for name, sample in
+    _known(samples.samples):
         figure = _figure(name, sample, evidence)
         if figure is None:
             continue
@@ -50,14 +97,11 @@ def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
             effective[name] = _least(effective.get(name), figure)
         else:
             ranks[_rank(sample)].setdefault(name, figure)
-    usage = over_ranks(_without_twins(ranks))
-    effective.update(_page_size(samples, evidence))
-    told_apart = {rank: found for rank, found in ranks.items() if rank} if len(ranks) > 2 else {}
-    labels = _labels(samples.samples)
-    served = argument_figures(
+    usage = over_ranks(_without_twins(ranks)) effective.update(_page_size(samples, evidence)) told_apart = {rank: found
+    for rank, found in ranks.items() if rank} if len(ranks) > 2 else {} labels = _labels(samples.samples) served =
+    argument_figures(
         {"served_model_name": labels.get("model_name") or labels.get("name")}, Source(evidence.place, "label")
-    )
-    return Facts(evidence, "metrics", served, effective, usage, told_apart, _role(labels), notes=samples.problems)
+    ) return Facts(evidence, "metrics", served, effective, usage, told_apart, _role(labels), notes=samples.problems)
 
 
 def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:
@@ -69,11 +113,9 @@ def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:
 
 
 def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
-    value = number(sample.value) if math.isfinite(sample.value) else None
-    if value is None:
+    value = number(sample.value) if math.isfinite(sample.value) else None if value is None:
         return None
-    unit = "percent" if name == "cache_hit_rate" and value > 1 else unit_of(name)
-    return Figure(
+    unit = "percent" if name == "cache_hit_rate" and value > 1 else unit_of(name) return Figure(
         name,
         value,
         unit,
@@ -84,14 +126,14 @@ def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
 
 
 def _rank(sample: Sample) -> str:
-    rank = sample.labels.get("dp_rank")
-    return f"DP{rank}" if rank not in (None, "") else ""
+    rank = sample.labels.get("dp_rank") return f"DP{rank}" if rank not in (None, "") else ""
 
 
 def _without_twins(ranks: Mapping[str, Mapping[str, Figure]]) -> Mapping[str, Mapping[str, Figure]]:
-    """A page can carry a quantity both per data-parallel rank and, from the tokenizer process, without a rank: the ranks count."""
-    ranked = {name for rank, found in ranks.items() if rank for name in found}
-    return {rank: {n: f for n, f in found.items() if rank or n not in ranked} for rank, found in ranks.items()}
+    """A page can carry a quantity both per data-parallel rank and, from the tokenizer process, without a rank: the
+    ranks count.
+    """ ranked = {name for rank, found in ranks.items() if rank for name in found} return {rank: {n: f for n, f in
+    found.items() if rank or n not in ranked} for rank, found in ranks.items()}
 
 
 def _least(held: Figure | None, figure: Figure) -> Figure:
@@ -125,6 +167,8 @@ def _labels(samples: Iterable[Sample]) -> Mapping[str, str]:
 
 
 def _role(labels: Mapping[str, str]) -> Role:
-    """Some prefill and decode servers call themselves "unified" here (2025-07), so only the other two words are believed."""
+    """Some prefill and decode servers call themselves "unified" here (2025-07), so only the other two words are
+    believed.
+    """
     role = role_of(labels.get("engine_type"))
     return Role.UNKNOWN if role is Role.UNIFIED else role

@@ -1,30 +1,20 @@
-"""What one SGLang start-up line says: a kind, and the quantities in it. Every era that the line formats are known of."""
+"""What one SGLang start-up line says: a kind, and the quantities in it. Every era that the line formats are known of.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+import re from collections.abc import Mapping from dataclasses import dataclass, field from enum import Enum
 
 from ...evidence import LogLine
 
 
 class Step(Enum):
-    """Where in a start a line stands: starts are told apart by these, and the pools of a draft model from the target's."""
+    """Where in a start a line stands: starts are told apart by these, and the pools of a draft model from the target's.
+    """
 
-    UNIT_STARTED = "unit started"
-    ARGS = "server args"
-    LOAD_BEGIN = "load begin"
-    LOAD_END = "load end"
-    KV = "kv"
-    POOL_END = "pool end"
-    SUMMARY = "summary"
-    READY = "ready"
-    NOTE = "note"  # says something, marks nothing
-    BATCH = "batch"
-    RETRACT = "retract"
-    TROUBLE = "trouble"
+    UNIT_STARTED = "unit started" ARGS = "server args" LOAD_BEGIN = "load begin" LOAD_END = "load end" KV = "kv"
+    POOL_END = "pool end" SUMMARY = "summary" READY = "ready" NOTE = "note"  # says something, marks nothing BATCH =
+    "batch" RETRACT = "retract" TROUBLE = "trouble"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,8 @@ class Event:
 
 
 _TAG = re.compile(
-    r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\] ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?"
+    r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\]"
+    r" ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?"
 )
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
 _GB = r" ?GB"
@@ -56,7 +47,8 @@ _RULES = (
     _rule(
         Step.LOAD_END,
         "Load weight end",
-        r"Load weight end\.? (?:elapsed=(?P<load_s>NUM) s, )?(?:type=(?P<model_class>\w+))?.*?avail mem=(?P<avail_after_weights_gib>NUM) GB"
+        r"Load weight end\.? (?:elapsed=(?P<load_s>NUM) s, )?(?:type=(?P<model_class>\w+))?.*?avail"
+        r" mem=(?P<avail_after_weights_gib>NUM) GB"
         r"(?:,? \(?mem usage=(?P<weights_gib>NUM) GB)?",
     ),
     _rule(Step.NOTE, "Using KV cache dtype", r"Using KV cache dtype: (?P<kv_cache_dtype>[\w.]+)"),
@@ -70,13 +62,15 @@ _RULES = (
         Step.NOTE,
         "memory calculation:",
         r"bytes_per_full_token=(?P<bytes_per_full_token>NUM)(?:.*?available_bytes=(?P<pool_budget_gib>NUM) GB)?"
-        r"(?:.*?c128_state_fixed=(?P<c128_state_fixed_gib>NUM) GB)?(?:.*?swa_fixed=(?P<swa_fixed_gib>NUM) GB)?(?:.*?full_token=(?P<full_tokens>\d+))?",
+        r"(?:.*?c128_state_fixed=(?P<c128_state_fixed_gib>NUM) GB)?(?:.*?swa_fixed=(?P<swa_fixed_gib>NUM)"
+        r" GB)?(?:.*?full_token=(?P<full_tokens>\d+))?",
     ),
     _rule(Step.NOTE, "SWA sizing:", r"mode=(?P<swa_sizing_mode>\w+).*?swa_tokens=(?P<swa_max_total_num_tokens>\d+)"),
     _rule(
         Step.NOTE,
         "pool sizes:",
-        r"full=(?P<full_tokens>\d+), swa=(?P<swa_max_total_num_tokens>\d+)(?:, c4=(?P<c4_tokens>\d+))?(?:, c128=(?P<c128_tokens>\d+))?"
+        r"full=(?P<full_tokens>\d+), swa=(?P<swa_max_total_num_tokens>\d+)(?:, c4=(?P<c4_tokens>\d+))?(?:,"
+        r" c128=(?P<c128_tokens>\d+))?"
         r"(?:, c4_state=(?P<c4_state_slots>\d+))?(?:, c128_state=(?P<c128_state_slots>\d+))?",
     ),
     _rule(
@@ -88,7 +82,8 @@ _RULES = (
         Step.NOTE,
         "Mamba Cache is allocated",
         r"max_mamba_cache_size: (?P<max_mamba_cache_size>\d+)(?:.*?conv_state size: (?P<mamba_conv_state_gib>NUM) GB)?"
-        r"(?:.*?ssm_state size: (?P<mamba_ssm_state_gib>NUM) GB)?(?:.*?intermediate_ssm_state_cache size: (?P<mamba_intermediate_ssm_gib>NUM) GB)?"
+        r"(?:.*?ssm_state size: (?P<mamba_ssm_state_gib>NUM) GB)?(?:.*?intermediate_ssm_state_cache size:"
+        r" (?P<mamba_intermediate_ssm_gib>NUM) GB)?"
         r"(?:.*?intermediate_conv_window_cache size: (?P<mamba_intermediate_conv_gib>NUM) GB)?",
     ),
     _rule(
@@ -101,20 +96,23 @@ _RULES = (
     _rule(
         Step.NOTE,
         "raph end",
-        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph end.*?(?:elapsed[=:] ?(?P<graph_s>NUM) s.*?)?"
+        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph end.*?(?:elapsed[=:] ?(?P<graph_s>NUM)"
+        r" s.*?)?"
         r"mem usage=(?P<graph_gib>NUM) GB(?:.*?avail mem=(?P<avail_after_graph_gib>NUM) GB)?",
     ),
     _rule(
         Step.NOTE,
         "raph begin",
-        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph begin(?:.*?bs=\[(?P<graph_sizes>[\d, ]*)\])?(?:.*?avail mem=(?P<avail_before_graph_gib>NUM) GB)?",
+        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph begin(?:.*?bs=\[(?P<graph_sizes>[\d,"
+        r" ]*)\])?(?:.*?avail mem=(?P<avail_before_graph_gib>NUM) GB)?",
     ),
     _rule(Step.NOTE, "graph bs [", r"graph bs \[(?P<graph_sizes>[\d, ]+)\]"),
     _rule(Step.NOTE, "Capturing batches", r"bs=(?P<graph_bs>\d+) avail_mem=(?P<avail_at_capture_gib>NUM) GB"),
     _rule(
         Step.NOTE,
         "max_running_requests was reduced",
-        r"max_running_requests was reduced from (?:the )?requested (?P<requested_max_running>\d+) to (?P<reduced_max_running>\d+)",
+        r"max_running_requests was reduced from (?:the )?requested (?P<requested_max_running>\d+) to"
+        r" (?P<reduced_max_running>\d+)",
     ),
     _rule(
         Step.NOTE,
@@ -148,7 +146,8 @@ _RULES = (
     _rule(
         Step.TROUBLE,
         "ransfer failed",
-        r"(?P<failed_side>Prefill|Decode) transfer failed for request.*?bootstrap_room=(?P<failed_room>\d+)(?:.*?with exception (?P<failed_why>.{1,160}))?",
+        r"(?P<failed_side>Prefill|Decode) transfer failed for request.*?bootstrap_room=(?P<failed_room>\d+)(?:.*?with"
+        r" exception (?P<failed_why>.{1,160}))?",
     ),
     _rule(Step.NOTE, "ncclCommInitRank", r"rank (?P<nccl_rank>\d+) nranks (?P<nccl_ranks>\d+)"),
     _rule(Step.NOTE, "is deprecated and will be removed", r"Endpoint '(?P<deprecated_endpoint>/\w+)' is deprecated"),
@@ -171,9 +170,10 @@ STARTS = (b"server_args=", b"Load weight begin")
 
 
 def split_tag(text: str) -> tuple[str, str, str]:
-    """(time, rank, body) of a line: `[2026-02-27 14:33:22 TP1] Load weight begin` has time, rank "TP1"; untagged lines have neither."""
-    match = _TAG.match(text)
-    return (match["time"], match["rank"].strip(), text[match.end() :]) if match else ("", "", text)
+    """(time, rank, body) of a line: `[2026-02-27 14:33:22 TP1] Load weight begin` has time, rank "TP1"; untagged lines
+    have neither.
+    """ match = _TAG.match(text) return (match["time"], match["rank"].strip(), text[match.end() :]) if match else ("",
+    "", text)
 
 
 def start_event(line: LogLine) -> Event | None:

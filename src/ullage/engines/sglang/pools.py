@@ -227,9 +227,14 @@ def _states(joined: Joined, size: Figure, partitions: int) -> Pool:
         beyond=_waits(joined),
         lever="--max-mamba-cache-size or --mamba-full-memory-ratio",
         inputs=tuple(f for f in (strategy, radix) if f),
-        unknown=""
-        if slots
-        else "slots per request depend on --disable-radix-cache and --mamba-scheduler-strategy, which no evidence states",
+        unknown=(
+            ""
+            if slots
+            else (
+                "slots per request depend on --disable-radix-cache and --mamba-scheduler-strategy, which no evidence"
+                " states"
+            )
+        ),
     )
 
 
@@ -261,16 +266,13 @@ def _asked_context(joined: Joined) -> Figure:
 
 
 def _window_cap(joined: Joined) -> Ceiling | None:
-    """Prefill servers of hybrid window models take no prompt longer than the window pool; DeepSeek-V4 was freed of it by PR 26607."""
-    model = model_of(joined)
-    size = _window_size(joined, model)
-    if size is None:
+    """Prefill servers of hybrid window models take no prompt longer than the window pool; DeepSeek-V4 was freed of it
+    by PR 26607.
+    """ model = model_of(joined) size = _window_size(joined, model) if size is None:
         return None
-    capped = window_capped(joined) if model.is_v4 else True
-    if capped is False:
+    capped = window_capped(joined) if model.is_v4 else True if capped is False:
         return None
-    what = "window pool of the prefill role"
-    return Ceiling(what, size, "refused with 400", certain=capped is True)
+    what = "window pool of the prefill role" return Ceiling(what, size, "refused with 400", certain=capped is True)
 
 
 def window_capped(joined: Joined) -> bool | None:
