@@ -72,16 +72,20 @@ def answer(deployment: Deployment, shape: Shape, label: str = "") -> Answer:
 def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: Sequence[Shape] = ()) -> list[Answer]:
     """The table: 4,096 / 32,768 / 131,072 / one full context, and what was asked for. Lengths above the context are
     left out.
-    """ context = deployment.context reach = context.count if context.known else max(STANDARD_PROMPTS) lengths =
-    sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at, *((reach,) if context.known else ())}) rows = [
+    """
+    context = deployment.context
+    reach = context.count if context.known else max(STANDARD_PROMPTS)
+    lengths = sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at, *((reach,) if context.known else ())})
+    rows = [
         answer(deployment, Shape(length), "full" if context.known and length == context.count else "")
         for length in lengths
-    ] return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
+    ]
+    return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
 
 
 def describe(shape: Shape) -> str:
-    output = "no limit named" if shape.output is None else f"{shape.output:,}" return f"{shape.prompt:,} + {output}" +
-    (f", {shape.shared:,} shared" if shape.shared else "")
+    output = "no limit named" if shape.output is None else f"{shape.output:,}"
+    return f"{shape.prompt:,} + {output}" + (f", {shape.shared:,} shared" if shape.shared else "")
 
 
 def server_limits(server: Server, shape: Shape) -> Limits:
@@ -102,10 +106,13 @@ def unnamed_output(server: Server, prompt: int) -> int:
 def within_input_limit(server: Server, shape: Shape) -> Shape:
     """The last few tokens of a full context cannot be prompt (the input limit is context - 6 or so): they count as
     output.
-    """ limit = server.figures.get("max_req_input_len") context = server.figures.get("context_len") if limit is None or
-    context is None or not limit.count < shape.prompt <= context.count:
+    """
+    limit = server.figures.get("max_req_input_len")
+    context = server.figures.get("context_len")
+    if limit is None or context is None or not limit.count < shape.prompt <= context.count:
         return shape
-    pool = server.figures.get("max_total_num_tokens") if pool is not None and pool.count < context.count:
+    pool = server.figures.get("max_total_num_tokens")
+    if pool is not None and pool.count < context.count:
         return shape
     return Shape(limit.count, shape.total - limit.count, min(shape.shared, limit.count))
 
@@ -116,8 +123,8 @@ def reach_of(server: Server) -> Longest:
 
 
 def router_cap(router: Server | None) -> Figure | None:
-    """A router's limit on parallel requests, where it is one. sglang-router's is a token bucket that refills: no cap.
-    """ return router.figures.get("parallel_requests_cap") if router else None
+    """A router's limit on parallel requests, where it is one. sglang-router's is a token bucket that refills: no cap."""
+    return router.figures.get("parallel_requests_cap") if router else None
 
 
 def total_context(server: Server) -> Figure:

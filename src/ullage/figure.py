@@ -41,8 +41,16 @@ class Figure:
     ground.
     """
 
-    name: str value: Value | None unit: str kind: Kind source: Source | None = None inputs: tuple[Figure, ...] = ()
-    note: str = "" low: float | None = None high: float | None = None observed_at: str | None = None
+    name: str
+    value: Value | None
+    unit: str
+    kind: Kind
+    source: Source | None = None
+    inputs: tuple[Figure, ...] = ()
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+    observed_at: str | None = None
 
     def __post_init__(self) -> None:
         if self.value is None:
@@ -57,10 +65,12 @@ class Figure:
     def _stands_on_its_note(self) -> bool:
         return self.kind is Kind.DEFAULT and bool(self.note)
 
-    @property def known(self) -> bool:
+    @property
+    def known(self) -> bool:
         return self.value is not None
 
-    @property def number(self) -> int | float:
+    @property
+    def number(self) -> int | float:
         """The value of a known numeric figure. Raises TypeError for a missing or textual one: ask `known` first."""
         if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
             raise TypeError(f"{self.name} is not a number: {self.value!r} ({self.note})")

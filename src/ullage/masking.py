@@ -4,16 +4,20 @@ with users.
 
 from __future__ import annotations
 
-import re from collections.abc import Iterable, Mapping from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 MASK = "***"
 
 # A name that ends like this guards a secret ("hf_token", "--admin-api-key", "AWS_SECRET_ACCESS_KEY"); "max_tokens" does
-# not. _WORD = (
+# not.
+_WORD = (
     r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret(?:[-_]?key)?|passw(?:or)?d|passphrase|credentials?"
     r"|authorization|cookie|token|[-_]key)"
-) _SECRET_NAME = re.compile(rf"(?:^|.*[^a-zA-Z]|.*[a-z](?=[A-Z])){_WORD}$|^key$", re.IGNORECASE) _HARMLESS =
-re.compile(r"(?:|none|null|true|false|auto|-?[0-9]+(?:\.[0-9]+)?|\*\*\*)$", re.IGNORECASE)
+)
+_SECRET_NAME = re.compile(rf"(?:^|.*[^a-zA-Z]|.*[a-z](?=[A-Z])){_WORD}$|^key$", re.IGNORECASE)
+_HARMLESS = re.compile(r"(?:|none|null|true|false|auto|-?[0-9]+(?:\.[0-9]+)?|\*\*\*)$", re.IGNORECASE)
 
 _QUOTED = r"""\\?(?P<quote>["'])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
 _BARE = r"""(?P<bare>[^\s"'\\,;)}\]&]+)"""

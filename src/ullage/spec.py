@@ -1,21 +1,28 @@
 """ullage.toml: the targets of a deployment, and how each is reached.
 
-[[target]] url = "https://decode-1:30001" api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
+[[target]]
+url = "https://decode-1:30001"
+api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
 cacert = "ca.pem"
 
-[[target]] file = "startup.log"
+[[target]]
+file = "startup.log"
 """
 
 from __future__ import annotations
 
-import sys from dataclasses import dataclass from pathlib import Path from typing import Any
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from .errors import UsageError
 
 _KEYS = {"url", "file", "api_key_env", "cacert", "insecure"}
 
 
-@dataclass(frozen=True, slots=True) class Target:
+@dataclass(frozen=True, slots=True)
+class Target:
     """One thing to read: a URL (with the name of its key's variable and its certificates) or a file."""
 
     where: str

@@ -14,24 +14,29 @@ def parse_tokens(text: str) -> int:
     """A token count of our own options: `32000`, `32,000`, `32_000`, and `32k` = 32,768 (the suffix is binary).
 
     Raises ValueError for anything else, a fraction of a token included.
-    """ return _whole(text, *_split(text, r"[kmg]?"), _BINARY)
+    """
+    return _whole(text, *_split(text, r"[kmg]?"), _BINARY)
 
 
 def parse_bytes(text: str) -> int:
     """A byte count with its unit: `2GB` = 2*10**9, `2GiB` = 2*2**30, `512 MiB`, `100B`. A bare number has no unit:
     ValueError.
-    """ return _whole(text, *_split(text, r"[kmg]i?b|b"), _BYTES)
+    """
+    return _whole(text, *_split(text, r"[kmg]i?b|b"), _BYTES)
 
 
 def _split(text: str, units: str) -> tuple[str, str]:
-    match = re.fullmatch(rf"\s*([0-9][0-9,_]*(?:\.[0-9]+)?)\s*({units})\s*", text, re.IGNORECASE) if match is None:
+    match = re.fullmatch(rf"\s*([0-9][0-9,_]*(?:\.[0-9]+)?)\s*({units})\s*", text, re.IGNORECASE)
+    if match is None:
         raise ValueError(f"{text!r} is not a size")
     return match[1].replace(",", "").replace("_", ""), match[2].lower()
 
 
 def _whole(text: str, digits: str, unit: str, factors: dict[str, int]) -> int:
-    whole, _, fraction = digits.partition(".") scale = int("1" + "0" * len(fraction)) scaled, rest = divmod(int(whole +
-    fraction) * factors[unit], scale) if rest:
+    whole, _, fraction = digits.partition(".")
+    scale = int("1" + "0" * len(fraction))
+    scaled, rest = divmod(int(whole + fraction) * factors[unit], scale)
+    if rest:
         raise ValueError(f"{text!r} is not a whole number")
     return scaled
 

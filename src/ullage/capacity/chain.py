@@ -7,12 +7,15 @@ ended, so it bounds the longest prompt, the rate, and how many are in prefill an
 
 from __future__ import annotations
 
-from collections.abc import Sequence from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ..figure import Figure, derived, missing from .limits import Ceiling, Limits
+from ..figure import Figure, derived, missing
+from .limits import Ceiling, Limits
 
 
-@dataclass(frozen=True, slots=True) class ChainLimits:
+@dataclass(frozen=True, slots=True)
+class ChainLimits:
     """Requests in flight through the chain, all servers of a role together."""
 
     admits: Figure

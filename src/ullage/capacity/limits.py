@@ -4,18 +4,25 @@ request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ..figure import Figure, derived, missing from .admission import Admitted from .pool import Pool from .request
-import Shape
+from ..figure import Figure, derived, missing
+from .admission import Admitted
+from .pool import Pool
+from .request import Shape
 
 
-@dataclass(frozen=True, slots=True) class Ceiling:
+@dataclass(frozen=True, slots=True)
+class Ceiling:
     """A bound on the length of one request. `certain` False: it holds in some versions, and which one runs is not
     known.
     """
 
-    what: str tokens: Figure beyond: str certain: bool = True
+    what: str
+    tokens: Figure
+    beyond: str
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,17 @@ class Limits:
     known.
     """
 
-    shape: Shape admits: Figure safe: Figure binds: str safe_binds: str beyond: str overflow: str why: str  # the sum of
-    the pool that binds by_pool: tuple[PoolLimit, ...] uncounted: tuple[Pool, ...] = () refused: Ceiling | None = None
+    shape: Shape
+    admits: Figure
+    safe: Figure
+    binds: str
+    safe_binds: str
+    beyond: str
+    overflow: str
+    why: str  # the sum of the pool that binds
+    by_pool: tuple[PoolLimit, ...]
+    uncounted: tuple[Pool, ...] = ()
+    refused: Ceiling | None = None
     perhaps_refused: Ceiling | None = None
 
 

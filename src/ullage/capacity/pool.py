@@ -20,8 +20,13 @@ class Demand:
     own while it runs. `prompt_only`: the output is generated elsewhere (prefill role).
     """
 
-    per_token: int | Fraction = 1 fixed: int = 0 page: int = 1 window: int | None = None shares: bool = False draft: int
-    = 0 prompt_only: bool = False
+    per_token: int | Fraction = 1
+    fixed: int = 0
+    page: int = 1
+    window: int | None = None
+    shares: bool = False
+    draft: int = 0
+    prompt_only: bool = False
 
     def units(self, tokens: int) -> int:
         kept = tokens if self.window is None else min(tokens, self.window)

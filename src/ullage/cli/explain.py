@@ -14,7 +14,9 @@ from ..errors import UsageError
 def explain(name: str | None) -> int:
     """What a finding or a figure means. Without an ID: the list of both.
 
-    \b ullage explain prefill-window-cap ullage explain max_total_num_tokens
+    \b
+    ullage explain prefill-window-cap
+    ullage explain max_total_num_tokens
     """
     from ..findings import catalogue  # noqa: F401 - enters the rules
     from ..findings.base import CATALOGUE

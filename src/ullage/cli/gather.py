@@ -50,7 +50,8 @@ def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> li
 def _named(target: str, options: Options) -> list[Target]:
     """A file that exists, a spec, or a URL. A word without a scheme is a URL when it looks like host:port and no file
     has that name.
-    """ if target == "-" or (os.path.exists(target) and not target.endswith(".toml")):
+    """
+    if target == "-" or (os.path.exists(target) and not target.endswith(".toml")):
         return [Target(target, is_url=False)]
     if target.endswith(".toml"):
         return read_spec(target)
@@ -58,12 +59,13 @@ def _named(target: str, options: Options) -> list[Target]:
         raise UsageError(f"{target}: no such file, and not a URL", "write http://HOST:PORT for a server")
     from ..observe.targets import normalise
 
-    url = normalise(target) return [Target(url, True, _key_env(url, options), options.cacert, options.insecure)]
+    url = normalise(target)
+    return [Target(url, True, _key_env(url, options), options.cacert, options.insecure)]
 
 
 def _looks_like_address(target: str) -> bool:
-    host, colon, rest = target.partition(":") return bool(colon and host and rest.split("/")[0].isdigit()) or host in
-    ("localhost",) or target.startswith("[")
+    host, colon, rest = target.partition(":")
+    return bool(colon and host and rest.split("/")[0].isdigit()) or host in ("localhost",) or target.startswith("[")
 
 
 def _key_env(url: str, options: Options) -> str | None:
@@ -80,21 +82,25 @@ def _key(name: str) -> str:
             "--api-key-env takes the name of an environment variable, not a key",
             "export KEY=..., then --api-key-env KEY",
         )
-    key = os.environ.get(name, "") if not key:
+    key = os.environ.get(name, "")
+    if not key:
         raise UsageError(f"the environment variable {name} is not set", f"export {name}=... first")
     return key
 
 
 def _read_file(path: str, masker: Masker) -> list[Evidence]:
-    from ..observe.files import read_file from ..observe.log_file import LogScan
+    from ..observe.files import read_file
+    from ..observe.log_file import LogScan
 
     return read_file(path, LogScan(START_MARKERS, KEEP), masker, COMMANDS)
 
 
 def _read_urls(urls: dict[str, Target], keys: dict[str, str], masker: Masker, options: Options) -> list[Evidence]:
-    from ..observe.endpoints import Endpoint, read_servers from ..observe.http import Access
+    from ..observe.endpoints import Endpoint, read_servers
+    from ..observe.http import Access
 
-    endpoints = [Endpoint(topic, paths) for topic, paths in ENDPOINTS] default = next(iter(urls.values()))
+    endpoints = [Endpoint(topic, paths) for topic, paths in ENDPOINTS]
+    default = next(iter(urls.values()))
 
     def access_for(url: str) -> Access:
         target = next((t for where, t in urls.items() if url.startswith(where)), default)
@@ -106,8 +112,9 @@ def _read_urls(urls: dict[str, Target], keys: dict[str, str], masker: Masker, op
             timeout_s=options.timeout_s,
         )
 
-    items = read_servers(list(urls), endpoints, access_for, masker) asked = set(urls) for _ in range(_DEEPEST if
-    options.follow else 0):
+    items = read_servers(list(urls), endpoints, access_for, masker)
+    asked = set(urls)
+    for _ in range(_DEEPEST if options.follow else 0):
         routers = [s for s in read(items)[0] if s.role is Role.ROUTER]
         further = [url for router in routers for url in _beyond(router) if url not in asked]
         if not further:

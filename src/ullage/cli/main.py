@@ -31,9 +31,10 @@ class DefaultToLimits(click.Group):
 def ullage() -> None:
     """Tells what an LLM server deployment can really hold.
 
-    \b ullage limits http://localhost:8000 --follow    ask a router and its workers ullage limits startup.log
-    metrics.txt           read what a colleague captured ullage explain pool-below-context               what a finding
-    or a figure means
+    \b
+    ullage limits http://localhost:8000 --follow    ask a router and its workers
+    ullage limits startup.log metrics.txt           read what a colleague captured
+    ullage explain pool-below-context               what a finding or a figure means
     """
 
 

@@ -16,7 +16,8 @@ _UNKNOWN = "use, queues and evictable cache now; retractions; transfer and laten
 def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
     """SGLang serves /metrics only with `--enable-metrics`. Without it there is no history: what is in use is known for
     this moment at most.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         flag = server.figure("enable_metrics")
         refused = next(
             (
@@ -43,7 +44,8 @@ def _is_absent(content: object) -> bool:
 def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
     """A server that listens on all addresses without `--api-key` serves anyone who reaches the port, its admin
     endpoints included.
-    """ for server in deployment.servers:
+    """
+    for server in deployment.servers:
         host = server.figure("host")
         if host.value in ("0.0.0.0", "::", "[::]") and _arguments_known(server) and not server.figure("api_key").known:
             yield Hit(

@@ -17,7 +17,8 @@ def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
     `--max-running-requests` is lowered to half the pool's tokens or to what the recurrent-state slots allow;
     `--max-total-tokens` only ever caps the pool; a context length can be cut by the model. What is in effect is what
     counts.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         for setting in server.settings:
             asked, effective = setting.requested, setting.effective
             if not (setting.differs and isinstance(asked.value, (int, float)) and asked.value > effective.number >= 0):
@@ -47,7 +48,8 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
     SGLang reserves no output beyond a few hundred tokens, so it lets such requests in by their prompts; what is safe is
     one full context each. Bound the output in the clients or the gateway, or with `--preferred-sampling-params
     '{"max_new_tokens": N}'`.
-    """ for server in deployment.of(Role.UNIFIED, Role.DECODE):
+    """
+    for server in deployment.of(Role.UNIFIED, Role.DECODE):
         if server.default_output.value != "unbounded":
             continue
         safe = server_limits(server, Shape(1024, None)).safe

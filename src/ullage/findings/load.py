@@ -41,7 +41,8 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
     Decode's prealloc queue: decode's pool or its request slots. Transfer queue: the network. Prefill's bootstrap queue
     mirrors decode's prealloc queue. Prefill's in-flight queue: KV held until slow transfers end. The plain waiting
     queue: prefill compute, or the pool. On a decode server /v1/loads counts prealloc and transfer as waiting too.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         for name, (short, advice) in _QUEUES.items():
             waiting, before = server.use(name), server.use(f"first_{name}")
             if waiting.known and waiting.number >= 1 and not (name == "num_queue_reqs" and server.role is Role.DECODE):
@@ -55,8 +56,9 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _queue_says(name: str, waiting: Figure, before: Figure, short: str) -> str:
-    label = name.removeprefix("num_").removesuffix("_reqs").replace("_", " ") growth = "" if before.known and
-    before.number != waiting.number:
+    label = name.removeprefix("num_").removesuffix("_reqs").replace("_", " ")
+    growth = ""
+    if before.known and before.number != waiting.number:
         growth = (
             f", {'up' if waiting.number > before.number else 'down'} from {before.count:,} at"
             f" {before.observed_at or 'the first line read'}"
@@ -75,7 +77,8 @@ def retractions(deployment: Deployment) -> Iterator[Hit]:
 
     On an aggregated server a higher `--schedule-conservativeness` keeps more room per running request; on a decode
     server a higher `--num-reserved-decode-tokens` does. Fewer running requests, or bounded outputs, help on both.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         counted, logged = server.use("num_retracted_requests_total"), server.use("retractions_in_log")
         seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
         if seen:
@@ -100,7 +103,8 @@ def stale_gauges(deployment: Deployment) -> Iterator[Hit]:
 
     Found where /v1/loads, which is computed when asked, and the metrics page state different loads. The page's use is
     then not used.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         loads, gauge = server.use("num_running_reqs"), server.use("gauge_num_running_reqs")
         if loads.known and gauge.known and (loads.number == 0) != (gauge.number == 0):
             yield Hit(
@@ -118,7 +122,8 @@ def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
     every rank.
 
     The usual causes: the other side died or was restarted, or the transfer backend lost its connection.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         counted, logged = server.use("num_transfer_failed_reqs_total"), server.use("failed_transfers_in_log")
         seen = tuple(f for f in (counted, logged) if f.known and f.number > 0)
         if seen:
@@ -133,8 +138,7 @@ def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("scheduler-exception", Severity.ERROR, "The scheduler hit an exception")
 def scheduler_exception(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang ends a server whose scheduler raises. What the log says before it is the cause; gauges after it are stale.
-    """
+    """SGLang ends a server whose scheduler raises. What the log says before it is the cause; gauges after it are stale."""
     for server in deployment.workers:
         seen = server.use("scheduler_exceptions")
         if seen.known:

@@ -22,7 +22,8 @@ def pool_below_context(deployment: Deployment) -> Iterator[Hit]:
     SGLang starts anyway, and refuses longer requests with 400 at run time. Either lower `--context-length` to what
     fits, so that clients are told the truth, or give the pool more memory (`--mem-fraction-static`, an fp8 KV cache,
     fewer graph sizes, more GPUs).
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         pool, context = server.figure("max_total_num_tokens"), server.figure("context_len")
         if pool.known and context.known and pool.number < context.number:
             fits = floor_to(pool.count, 1024) or pool.count
@@ -42,7 +43,8 @@ def prefill_window_cap(deployment: Deployment) -> Iterator[Hit]:
     For DeepSeek-V4 the window pool is a tenth of the pool by default, so the cap is a tenth of what the pool suggests.
     Builds with sgl-project/sglang PR 26607 (merged at the beginning of June 2026; releases from 0.5.13) are free of it
     for DeepSeek-V4; other window models keep it. Where the version is not known, both limits are shown.
-    """ for server in deployment.of(Role.PREFILL):
+    """
+    for server in deployment.of(Role.PREFILL):
         reach = reach_of(server)
         if reach.ceiling and "window" in reach.ceiling.what:
             cap = reach.ceiling.tokens
@@ -72,7 +74,8 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
 
     Raising the flag costs a row of the request table per request ((context + 4) x 4 bytes, outside the pool) and larger
     decode batches. It is worth it when requests queue while the pool's use is low.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         slots = next((p for p in server.pools if p.name == "request slots" and p.size.known), None)
         length = _last_length_bound_by(server, "request slots")
         if slots is None or length is None or server.role is Role.PREFILL:
@@ -132,7 +135,8 @@ def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
     and index keys) is a quarter of it in the first builds: three quarters of the pool's memory buys no context.
     `--swa-full-tokens-ratio` sets how large those pools are; they must still hold window + page tokens for every
     running request.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         charged = server.figure("bytes_per_full_token")
         context = context_bytes_per_token(server.figures)
         if not (charged.known and context and charged.number >= 2 * context.number):
@@ -146,11 +150,12 @@ def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _exchange(server: Server, charged: Figure, context: Figure) -> str:
-    pool, ratio = server.figure("max_total_num_tokens"), server.figures.get("swa_full_tokens_ratio") held =
-    float(ratio.number) if ratio and ratio.known else 0.1 smaller = round(held / 2, 3) gain = charged.number /
-    (context.number + (charged.number - context.number) * smaller / held) more = f" would hold about {pool.count *
-    gain:,.0f} tokens (predicted)" if pool.known else " buys tokens" return f"--swa-full-tokens-ratio {smaller}{more} if
-    the window pool still holds every running request"
+    pool, ratio = server.figure("max_total_num_tokens"), server.figures.get("swa_full_tokens_ratio")
+    held = float(ratio.number) if ratio and ratio.known else 0.1
+    smaller = round(held / 2, 3)
+    gain = charged.number / (context.number + (charged.number - context.number) * smaller / held)
+    more = f" would hold about {pool.count * gain:,.0f} tokens (predicted)" if pool.known else " buys tokens"
+    return f"--swa-full-tokens-ratio {smaller}{more} if the window pool still holds every running request"
 
 
 @rule("states-take-the-pool", Severity.INFO, "Recurrent states take most of the pool's bytes")
@@ -159,7 +164,8 @@ def states_take_the_pool(deployment: Deployment) -> Iterator[Hit]:
 
     `--mamba-full-memory-ratio` (default 0.9) sets the split. Many slots allow many requests of short context, few slots
     leave KV for long ones.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         states = [
             server.figure(n) for n in ("mamba_conv_state_gib", "mamba_ssm_state_gib", "mamba_intermediate_ssm_gib")
         ]
@@ -182,7 +188,8 @@ def chunk_above_budget(deployment: Deployment) -> Iterator[Hit]:
     """A scheduling pass takes at most `--max-prefill-tokens` prompt tokens over all its requests.
 
     Raising `--chunked-prefill-size` above it changes nothing for several requests together: both have to be raised.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         chunk, budget = server.figure("chunked_prefill_size"), server.figure("max_prefill_tokens")
         if chunk.known and budget.known and chunk.number > budget.number:
             yield Hit(

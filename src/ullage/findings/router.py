@@ -19,7 +19,8 @@ def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
     The engine refuses nothing in prefill/decode mode (`--max-queued-requests` is ignored there), so clients see
     timeouts instead of a quick 429. A limit near what the deployment holds keeps the rest waiting where it costs
     nothing.
-    """ for router in deployment.routers:
+    """
+    for router in deployment.routers:
         limit = router.figure("max_concurrent_requests")
         if limit.known and limit.number < 0:
             fits = _in_flight(deployment)
@@ -38,8 +39,9 @@ def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _in_flight(deployment: Deployment) -> Figure | None:
-    found = answer(deployment, Shape(4096)) admits = found.chain.admits if found.chain else next((a.admits for a in
-    found.by_server.values()), None) return admits if admits and admits.known else None
+    found = answer(deployment, Shape(4096))
+    admits = found.chain.admits if found.chain else next((a.admits for a in found.by_server.values()), None)
+    return admits if admits and admits.known else None
 
 
 @rule("router-token-bucket", Severity.WARNING, "The router's limit is a token bucket, not a cap")
@@ -50,7 +52,8 @@ def router_token_bucket(deployment: Deployment) -> Iterator[Hit]:
     With 4 set, 21 requests were in flight at the worker (measured on sglang-router 0.3.2). When the bucket is empty,
     requests wait in a queue of `--queue-size` and come back as 408, whatever `--queue-timeout-secs` says; with
     `--queue-size 0`, as 429.
-    """ for router in deployment.routers:
+    """
+    for router in deployment.routers:
         limit = router.figure("max_concurrent_requests")
         if limit.known and limit.number > 0:
             yield Hit(
@@ -70,7 +73,8 @@ def router_retries(deployment: Deployment) -> Iterator[Hit]:
 
     A dead decode server thus costs five prefills a request; 10 failures open the worker's breaker for 60 s, and an open
     prefill breaker turns everything into 503 "No available prefill workers".
-    """ for router in deployment.routers:
+    """
+    for router in deployment.routers:
         tries, seen = router.figure("retry_max_retries"), router.use("worker_retries_total")
         if router.figure("disable_retries").value is True:
             continue
@@ -90,7 +94,8 @@ def router_retries(deployment: Deployment) -> Iterator[Hit]:
 def router_worker_down(deployment: Deployment) -> Iterator[Hit]:
     """The router sends nothing to a worker whose health checks fail; in prefill/decode mode one dead role stops
     everything.
-    """ for router in deployment.routers:
+    """
+    for router in deployment.routers:
         for figure in _down(router):
             yield Hit(
                 router.name,

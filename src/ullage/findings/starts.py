@@ -25,7 +25,8 @@ def earlier_start_differs(deployment: Deployment) -> Iterator[Hit]:
     Searching it for a figure finds the figures of all starts. They are not ranks of one server: free memory is
     MIN-reduced over ranks, so ranks of one group report the same pool. Ullage counts the last start and names the
     others.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         seen = set()
         for start in reversed(server.earlier):
             changed = tuple(name for name in _TOLD if _changed(server, start, name))
@@ -36,15 +37,17 @@ def earlier_start_differs(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _changed(server: Server, start: EarlierStart, name: str) -> bool:
-    before, now = start.figures.get(name), server.figures.get(name) return before is not None and now is not None and
-    before.value != now.value
+    before, now = start.figures.get(name), server.figures.get(name)
+    return before is not None and now is not None and before.value != now.value
 
 
 def _earlier(server: Server, start: EarlierStart, changed: tuple[str, ...]) -> Hit:
     parts = [
         f"{name} {_plain(start.figures[name].value)} (now {_plain(server.figures[name].value)})" for name in changed
-    ] evidence = tuple(f for name in changed for f in (start.figures[name], server.figures[name])) began = f" of
-    {start.began}" if start.began else "" return Hit(
+    ]
+    evidence = tuple(f for name in changed for f in (start.figures[name], server.figures[name]))
+    began = f" of {start.began}" if start.began else ""
+    return Hit(
         server.name,
         f"an earlier start{began} had {', '.join(parts)}",
         evidence,
@@ -63,7 +66,8 @@ def ranks_disagree(deployment: Deployment) -> Iterator[Hit]:
 
     Ranks of different size fill unevenly, and a long request may fit one and not the other. The limits here count every
     rank at the least. Replicas behind one router that differ have the same effect.
-    """ for server in deployment.workers:
+    """
+    for server in deployment.workers:
         pools = {r.name: f for r in server.ranks if (f := r.figures.get("max_total_num_tokens"))}
         if len({f.value for f in pools.values()}) > 1:
             sizes = ", ".join(f"{name} {f.count:,}" for name, f in pools.items())
@@ -78,9 +82,9 @@ def ranks_disagree(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _replicas(deployment: Deployment, role: Role) -> Iterator[Hit]:
-    replicas = [s for s in deployment.of(role) if s.figure("max_total_num_tokens").known] models =
-    {str(s.figure("served_model_name").value or s.figure("model_path").value) for s in replicas} for name in
-    ("max_total_num_tokens", "context_len", "max_running_requests"):
+    replicas = [s for s in deployment.of(role) if s.figure("max_total_num_tokens").known]
+    models = {str(s.figure("served_model_name").value or s.figure("model_path").value) for s in replicas}
+    for name in ("max_total_num_tokens", "context_len", "max_running_requests"):
         figures = tuple(s.figures[name] for s in replicas if name in s.figures)
         if len(replicas) > 1 and len(models) == 1 and len({f.value for f in figures}) > 1:
             told = ", ".join(f"{s.name} {_plain(s.figures[name].value)}" for s in replicas if name in s.figures)

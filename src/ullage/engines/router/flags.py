@@ -28,33 +28,39 @@ _WRAPPERS = ("env", "nohup", "sudo", "exec", "time", "nice", "numactl")
 
 
 def is_router(words: Sequence[str]) -> bool:
-    """`python -m sglang_router.launch_router`, `sglang-router ...`, `smg launch ...`, behind wrappers and assignments.
-    """ if any(word == "-m" and after.endswith("launch_router") for word, after in pairwise(words)):
+    """`python -m sglang_router.launch_router`, `sglang-router ...`, `smg launch ...`, behind wrappers and assignments."""
+    if any(word == "-m" and after.endswith("launch_router") for word, after in pairwise(words)):
         return True
-    plain = [w for w in words if w not in _WRAPPERS and not w.startswith("-") and "=" not in w] return bool(plain) and
-    plain[0].rsplit("/", 1)[-1] in ("sglang-router", "smg", "sgl-model-gateway", "sgl-router")
+    plain = [w for w in words if w not in _WRAPPERS and not w.startswith("-") and "=" not in w]
+    return bool(plain) and plain[0].rsplit("/", 1)[-1] in ("sglang-router", "smg", "sgl-model-gateway", "sgl-router")
 
 
 @dataclass(frozen=True, slots=True)
 class RouterFlags:
-    figures: Mapping[str, Figure] prefill: tuple[str, ...] decode: tuple[str, ...] workers: tuple[str, ...] problems:
-    tuple[str, ...]
+    figures: Mapping[str, Figure]
+    prefill: tuple[str, ...]
+    decode: tuple[str, ...]
+    workers: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 def from_argv(evidence: Evidence, argv: Argv) -> RouterFlags:
     """Flags by their names with underscores. `--prefill URL [PORT|none]` and `--decode URL` repeat; `--worker-urls`
     takes several.
-    """ given = _grouped(argv.words) place = evidence.place or "--flags" figures = {name: figure for name in (*_NUMBERS,
-    *_SWITCHES, *_WORDS) if (figure := _figure(name, given, place))} for name, (value, unit) in _DEFAULTS.items():
+    """
+    given = _grouped(argv.words)
+    place = evidence.place or "--flags"
+    figures = {name: figure for name in (*_NUMBERS, *_SWITCHES, *_WORDS) if (figure := _figure(name, given, place))}
+    for name, (value, unit) in _DEFAULTS.items():
         figures.setdefault(
             name,
             default(
                 name, value, unit, f"the router's default of --{name.replace('_', '-')} (2026); older releases differ"
             ),
         )
-    prefill, decode = ([group[0] for group in given.get(name, []) if group] for name in ("prefill", "decode")) workers =
-    [url for group in given.get("worker_urls", []) for url in group] return RouterFlags(figures, tuple(prefill),
-    tuple(decode), tuple(workers), _problems([*prefill, *decode, *workers]))
+    prefill, decode = ([group[0] for group in given.get(name, []) if group] for name in ("prefill", "decode"))
+    workers = [url for group in given.get("worker_urls", []) for url in group]
+    return RouterFlags(figures, tuple(prefill), tuple(decode), tuple(workers), _problems([*prefill, *decode, *workers]))
 
 
 def _grouped(words: Sequence[str]) -> dict[str, list[list[str]]]:

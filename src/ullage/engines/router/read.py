@@ -62,7 +62,9 @@ def is_routers(evidence: Evidence) -> bool:
 def servers(items: Sequence[Evidence]) -> list[Server]:
     """One router per URL. Its metrics port, files and flags belong to the router on the same host, else to the only one
     there is.
-    """ routers: dict[str, _Known] = {} for item in sorted(items, key=_own_address_first):
+    """
+    routers: dict[str, _Known] = {}
+    for item in sorted(items, key=_own_address_first):
         target = item.origin.target
         known = routers.get(target) or _owner(routers, item) or routers.setdefault(target, _Known())
         known.evidence.append(item)

@@ -5,17 +5,23 @@ Each is checked against a replay of the engine's own loop in tests/replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass from fractions import Fraction
+from dataclasses import dataclass
+from fractions import Fraction
 
-from ...capacity.admission import Admitted, spelled from ...capacity.pool import Demand from ...capacity.request import
-Shape from ...units import floor_to
+from ...capacity.admission import Admitted, spelled
+from ...capacity.pool import Demand
+from ...capacity.request import Shape
+from ...units import floor_to
 
-CLIP_TOKENS = 4096  # SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION INIT_RATIO = Fraction(7, 10)  # SGLANG_INIT_NEW_TOKEN_RATIO,
-since 2025 MIN_RATIO_FACTOR = Fraction(14, 100)  # SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR RESERVED_DECODE_TOKENS = 512  #
---num-reserved-decode-tokens _NEVER = 2**62
+CLIP_TOKENS = 4096  # SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION
+INIT_RATIO = Fraction(7, 10)  # SGLANG_INIT_NEW_TOKEN_RATIO, since 2025
+MIN_RATIO_FACTOR = Fraction(14, 100)  # SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR
+RESERVED_DECODE_TOKENS = 512  # --num-reserved-decode-tokens
+_NEVER = 2**62
 
 
-@dataclass(frozen=True, slots=True) class DecodeReserve:
+@dataclass(frozen=True, slots=True)
+class DecodeReserve:
     """Decode role (disaggregation/decode.py, 0035ca42): a request leaves the prealloc queue while
 
         max(ceil_page(prompt) + R, prompt + min(max_new, clip) - retractable) <= free - max(R * active, need_single)
@@ -25,7 +31,8 @@ since 2025 MIN_RATIO_FACTOR = Fraction(14, 100)  # SGLANG_MIN_NEW_TOKEN_RATIO_FA
     `retractable`, so the answer can be a range.
     """
 
-    reserved: int = RESERVED_DECODE_TOKENS clip: int = CLIP_TOKENS
+    reserved: int = RESERVED_DECODE_TOKENS
+    clip: int = CLIP_TOKENS
 
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
         counts = (self._while_running(size, demand, shape), self._in_transfer(size, demand, shape))
@@ -67,9 +74,13 @@ class TokenRatio:
     Requests of one shape that came in one after another and have generated nothing yet.
     """
 
-    low: Fraction high: Fraction live: Fraction | None = None clip: int = CLIP_TOKENS
+    low: Fraction
+    high: Fraction
+    live: Fraction | None = None
+    clip: int = CLIP_TOKENS
 
-    @classmethod def of(cls, conservativeness: float = 1.0, live: float | None = None) -> TokenRatio:
+    @classmethod
+    def of(cls, conservativeness: float = 1.0, live: float | None = None) -> TokenRatio:
         """The range by --schedule-conservativeness, and the live value of the gauge `new_token_ratio`."""
         high = min(INIT_RATIO * Fraction(str(conservativeness)), Fraction(1))
         return cls(high * MIN_RATIO_FACTOR, high, None if live is None else Fraction(str(live)))
@@ -83,10 +94,14 @@ class TokenRatio:
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
         hold, common, future = demand.admitted(shape), demand.common(shape), min(shape.named_output, self.clip)
-        kept = f", {float(self.low):.3g} to {float(self.high):.3g} of {future:,} output tokens kept back" if future else ""
+        kept = (
+            f", {float(self.low):.3g} to {float(self.high):.3g} of {future:,} output kept back" if future else ""
+        )
         shared = f"; all share {common:,}" if common else ""
         need = shape.prompt - common + future + demand.page
-        return f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more is let in while over {need:,} are free"
+        return (
+            f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more enters while over {need:,} are free"
+        )
 
     def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
         future = min(shape.named_output, self.clip)
@@ -117,7 +132,8 @@ class PrefillPass:
 def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) -> int:
     """The least k >= start with slope * k > room: k requests are in, and one more is not let in. A very large number if
     none.
-    """ if slope * start > room:
+    """
+    if slope * start > room:
         return start
     return int(room // slope) + 1 if slope > 0 else _NEVER
 

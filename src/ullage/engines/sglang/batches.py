@@ -46,7 +46,9 @@ _RETRACT = re.compile(
 def batch_event(line: LogLine) -> Event | None:
     """The event of a `Prefill batch` or `Decode batch` line; a retraction ("KV cache pool is full", "Decode out of
     memory happened").
-    """ time, rank, body = split_tag(line.text) if body.startswith(("Decode batch", "Prefill batch")):
+    """
+    time, rank, body = split_tag(line.text)
+    if body.startswith(("Decode batch", "Prefill batch")):
         values = {"phase": body.split(" ", 1)[0].lower(), **_fields(body)}
         return Event(Step.BATCH, rank, time or line.time, line, values)
     if "#retracted_reqs" in body and (match := _RETRACT.search(body)):

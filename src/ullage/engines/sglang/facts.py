@@ -18,10 +18,15 @@ class Facts:
     rank.
     """
 
-    evidence: Evidence topic: str args: Mapping[str, Figure] = field(default_factory=dict) effective: Mapping[str,
-    Figure] = field(default_factory=dict) usage: Mapping[str, Figure] = field(default_factory=dict) rank_usage:
-    Mapping[str, Mapping[str, Figure]] = field(default_factory=dict) role: Role = Role.UNKNOWN earlier:
-    tuple[EarlierStart, ...] = () notes: tuple[str, ...] = ()
+    evidence: Evidence
+    topic: str
+    args: Mapping[str, Figure] = field(default_factory=dict)
+    effective: Mapping[str, Figure] = field(default_factory=dict)
+    usage: Mapping[str, Figure] = field(default_factory=dict)
+    rank_usage: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    role: Role = Role.UNKNOWN
+    earlier: tuple[EarlierStart, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def word(self, *names: str) -> str | None:
         """The first of these that is known, as text."""

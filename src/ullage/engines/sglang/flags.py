@@ -46,12 +46,13 @@ def from_argv(evidence: Evidence, argv: Argv) -> Facts:
 
 
 def flags_of(words: Sequence[str]) -> dict[str, object]:
-    """`--tp 4`, `--tp=4`, `--enable-metrics` by their names in ServerArgs; of a flag that stands twice the last counts.
-    """ return {_SHORT.get(name, name): value for name, value in _pairs(words)}
+    """`--tp 4`, `--tp=4`, `--enable-metrics` by their names in ServerArgs; of a flag that stands twice the last counts."""
+    return {_SHORT.get(name, name): value for name, value in _pairs(words)}
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, object]]:
-    name, values = "", [] for word in [*words, "--"]:
+    name, values = "", []
+    for word in [*words, "--"]:
         if not word.startswith("--"):
             values.append(word)
             continue

@@ -4,11 +4,18 @@ the most).
 
 from __future__ import annotations
 
-import re from collections import defaultdict from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
-from ...evidence import Evidence, Log from ...figure import Figure, Kind, Source, derived from ..server import
-EarlierStart from .facts import Facts, argument_figures from .from_endpoints import is_count from .lines import Event,
-Step from .quantities import unit_of from .starts import Start, servers_of, starts_of
+from ...evidence import Evidence, Log
+from ...figure import Figure, Kind, Source, derived
+from ..server import EarlierStart
+from .facts import Facts, argument_figures
+from .from_endpoints import is_count
+from .lines import Event, Step
+from .quantities import unit_of
+from .starts import Start, servers_of, starts_of
 
 _START_STEPS = (
     Step.NOTE,
@@ -19,9 +26,10 @@ _START_STEPS = (
     Step.SUMMARY,
     Step.TROUBLE,
     Step.UNIT_STARTED,
-) _TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank") _FIRST_COUNTS =
-("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down _MOST = ("weights_gib",
-"draft_weights_gib", "distributed_gib", "load_s", "graph_s")
+)
+_TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
+_FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
+_MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
 
 
 def source_of(evidence: Evidence, event: Event) -> Source:
@@ -36,12 +44,15 @@ def source_of(evidence: Evidence, event: Event) -> Source:
 def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     """Every quantity that the start-up lines state, once. Draft models' figures are named draft_*; graphs carry their
     phase.
-    """ readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list) of_draft =
-    _after_draft_load(start.events) for events in _by_rank(start.of(*_START_STEPS)).values():
+    """
+    readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
+    of_draft = _after_draft_load(start.events)
+    for events in _by_rank(start.of(*_START_STEPS)).values():
         for name, event, value in _named(events, of_draft):
             readings[name].append((event, value))
     figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
-    figures.update(_ranks_seen(start, evidence)) return _with_pool(_with_graph_total(figures))
+    figures.update(_ranks_seen(start, evidence))
+    return _with_pool(_with_graph_total(figures))
 
 
 def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figure]:
@@ -100,7 +111,11 @@ def _by_rank(events: Iterable[Event]) -> Mapping[str, list[Event]]:
 def _after_draft_load(events: Sequence[Event]) -> frozenset[int]:
     """Line numbers of memory lines after a draft model was loaded into a server that has its pool: they speak of the
     draft.
-    """ pooled = False drafting = False found = set() for event in events:
+    """
+    pooled = False
+    drafting = False
+    found = set()
+    for event in events:
         pooled |= event.step is Step.KV
         drafting |= pooled and event.step is Step.LOAD_BEGIN
         if drafting and event.step in (Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END):
@@ -111,16 +126,20 @@ def _after_draft_load(events: Sequence[Event]) -> frozenset[int]:
 def _ranks_seen(start: Start, evidence: Evidence) -> dict[str, Figure]:
     """Which ranks write into this log ("DP 0-3, TP 0-15"), and so how many data-parallel ranks there are, if all of
     them do.
-    """ seen: dict[str, set[int]] = defaultdict(set) for event in start.events:
+    """
+    seen: dict[str, set[int]] = defaultdict(set)
+    for event in start.events:
         for kind, number in re.findall(r"([A-Z_]+)(\d+)", event.rank):
             seen[kind].add(int(number))
         if "nccl_rank" in event.values:
             seen["NCCL rank"].add(int(event.values["nccl_rank"]))
     if not seen:
         return {}
-    source = source_of(evidence, start.events[0]) told = ", ".join(f"{kind} {_spans(numbers)}" for kind, numbers in
-    seen.items()) found = {"ranks_seen": Figure("ranks_seen", told, "", Kind.READ, Source(source.evidence, "rank
-    tags"))} ranks = seen.get("DP", set()) if len(ranks) > 1 and ranks == set(range(len(ranks))):
+    source = source_of(evidence, start.events[0])
+    told = ", ".join(f"{kind} {_spans(numbers)}" for kind, numbers in seen.items())
+    found = {"ranks_seen": Figure("ranks_seen", told, "", Kind.READ, Source(source.evidence, "rank tags"))}
+    ranks = seen.get("DP", set())
+    if len(ranks) > 1 and ranks == set(range(len(ranks))):
         found["dp_size"] = Figure(
             "dp_size",
             len(ranks),
@@ -227,14 +246,17 @@ def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
 def _troubles(start: Start, evidence: Evidence) -> dict[str, Figure]:
     """Transfers that failed (one request is logged by every rank: its room is counted once) and exceptions of the
     scheduler.
-    """ found = {} failed = {e.values["failed_room"]: e for e in start.of(Step.TROUBLE) if "failed_room" in e.values} if
-    failed:
+    """
+    found = {}
+    failed = {e.values["failed_room"]: e for e in start.of(Step.TROUBLE) if "failed_room" in e.values}
+    if failed:
         last = list(failed.values())[-1]
         why = str(last.values.get("failed_why", ""))
         found["failed_transfers_in_log"] = Figure(
             "failed_transfers_in_log", len(failed), "requests", Kind.READ, source_of(evidence, last), note=why
         )
-    crashes = [e for e in start.of(Step.TROUBLE) if "exception" in e.values] if crashes:
+    crashes = [e for e in start.of(Step.TROUBLE) if "exception" in e.values]
+    if crashes:
         found["scheduler_exceptions"] = Figure(
             "scheduler_exceptions",
             len(crashes),
@@ -251,7 +273,8 @@ def _figure(name: str, value: int | float | str, evidence: Evidence, event: Even
 
 
 def _with_graph_total(figures: dict[str, Figure]) -> dict[str, Figure]:
-    phases = tuple(f for name, f in figures.items() if name.startswith("graph_gib")) if phases:
+    phases = tuple(f for name, f in figures.items() if name.startswith("graph_gib"))
+    if phases:
         figures["graph_total_gib"] = derived(
             "graph_total_gib", round(sum(f.number for f in phases), 2), "GiB", phases, "sum over the captures"
         )
@@ -261,7 +284,9 @@ def _with_graph_total(figures: dict[str, Figure]) -> dict[str, Figure]:
 def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
     """The pool in tokens from the most telling line: the summary, else the sizing lines (the KV line of a window model
     counts its window).
-    """ windowed = "swa_max_total_num_tokens" in figures for name in (
+    """
+    windowed = "swa_max_total_num_tokens" in figures
+    for name in (
         "max_total_num_tokens",
         "post_capture_tokens",
         "full_tokens",

@@ -4,11 +4,16 @@ model.
 
 from __future__ import annotations
 
-import math from collections import defaultdict from collections.abc import Iterable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
-from ...evidence import Evidence, Sample, Samples from ...figure import Figure, Kind, Source from ..server import Role
-from .facts import Facts, argument_figures, number, role_of from .from_endpoints import over_ranks from .quantities
-import unit_of
+from ...evidence import Evidence, Sample, Samples
+from ...figure import Figure, Kind, Source
+from ..server import Role
+from .facts import Facts, argument_figures, number, role_of
+from .from_endpoints import over_ranks
+from .quantities import unit_of
 
 _RENAMED = {
     "num_requests_running": "num_running_reqs",
@@ -22,7 +27,8 @@ _RENAMED = {
     "graph_memory_usage_gb": "graph_total_gib",
     "hicache_host_used_tokens": "hicache_host_used_tokens",
     "decode_sum_seq_lens": "decode_seq_tokens",
-} _CONSTANTS = frozenset(
+}
+_CONSTANTS = frozenset(
     [
         "max_total_num_tokens",
         "swa_max_total_num_tokens",
@@ -37,7 +43,8 @@ _RENAMED = {
         "graph_total_gib",
         "hicache_host_total_tokens",
     ]
-) _GAUGES = frozenset(
+)
+_GAUGES = frozenset(
     [
         "num_running_reqs",
         "num_queue_reqs",
@@ -87,9 +94,10 @@ def looks_like_sglang(samples: Samples) -> bool:
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
-    """Gauges per data-parallel rank. They refresh on log intervals only, so those of a hung or idle server are stale.
-    """ ranks: dict[str, dict[str, Figure]] = defaultdict(dict) effective: dict[str, Figure] = {} for name, sample in
-    _known(samples.samples):
+    """Gauges per data-parallel rank. They refresh on log intervals only, so those of a hung or idle server are stale."""
+    ranks: dict[str, dict[str, Figure]] = defaultdict(dict)
+    effective: dict[str, Figure] = {}
+    for name, sample in _known(samples.samples):
         figure = _figure(name, sample, evidence)
         if figure is None:
             continue
@@ -97,11 +105,14 @@ def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
             effective[name] = _least(effective.get(name), figure)
         else:
             ranks[_rank(sample)].setdefault(name, figure)
-    usage = over_ranks(_without_twins(ranks)) effective.update(_page_size(samples, evidence)) told_apart = {rank: found
-    for rank, found in ranks.items() if rank} if len(ranks) > 2 else {} labels = _labels(samples.samples) served =
-    argument_figures(
+    usage = over_ranks(_without_twins(ranks))
+    effective.update(_page_size(samples, evidence))
+    told_apart = {rank: found for rank, found in ranks.items() if rank} if len(ranks) > 2 else {}
+    labels = _labels(samples.samples)
+    served = argument_figures(
         {"served_model_name": labels.get("model_name") or labels.get("name")}, Source(evidence.place, "label")
-    ) return Facts(evidence, "metrics", served, effective, usage, told_apart, _role(labels), notes=samples.problems)
+    )
+    return Facts(evidence, "metrics", served, effective, usage, told_apart, _role(labels), notes=samples.problems)
 
 
 def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:
@@ -113,9 +124,11 @@ def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:
 
 
 def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
-    value = number(sample.value) if math.isfinite(sample.value) else None if value is None:
+    value = number(sample.value) if math.isfinite(sample.value) else None
+    if value is None:
         return None
-    unit = "percent" if name == "cache_hit_rate" and value > 1 else unit_of(name) return Figure(
+    unit = "percent" if name == "cache_hit_rate" and value > 1 else unit_of(name)
+    return Figure(
         name,
         value,
         unit,
@@ -126,14 +139,16 @@ def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
 
 
 def _rank(sample: Sample) -> str:
-    rank = sample.labels.get("dp_rank") return f"DP{rank}" if rank not in (None, "") else ""
+    rank = sample.labels.get("dp_rank")
+    return f"DP{rank}" if rank not in (None, "") else ""
 
 
 def _without_twins(ranks: Mapping[str, Mapping[str, Figure]]) -> Mapping[str, Mapping[str, Figure]]:
     """A page can carry a quantity both per data-parallel rank and, from the tokenizer process, without a rank: the
     ranks count.
-    """ ranked = {name for rank, found in ranks.items() if rank for name in found} return {rank: {n: f for n, f in
-    found.items() if rank or n not in ranked} for rank, found in ranks.items()}
+    """
+    ranked = {name for rank, found in ranks.items() if rank for name in found}
+    return {rank: {n: f for n, f in found.items() if rank or n not in ranked} for rank, found in ranks.items()}
 
 
 def _least(held: Figure | None, figure: Figure) -> Figure:

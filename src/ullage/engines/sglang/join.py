@@ -1,16 +1,20 @@
-"""Pieces of evidence joined into one server: which belong together, which to trust per quantity, where they disagree.
-"""
+"""Pieces of evidence joined into one server: which belong together, which to trust per quantity, where they disagree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from ...figure import Figure, Kind from ..server import Disagreement, EarlierStart, Role from .facts import Facts
+from ...figure import Figure, Kind
+from ..server import Disagreement, EarlierStart, Role
+from .facts import Facts
 
 # What a server states of itself when asked outranks its log (which may be of another start); gauges can be stale.
-_TRUST = ("server_info", "loads", "metrics", "log", "models", "model_info", "flags") _USAGE_TRUST = ("loads", "metrics",
-"server_info", "log") _ASKED_TRUST = ("flags", "server_info", "log", "model_info", "models", "metrics") # Arguments that
-SGLang prints after it has resolved them, and that nothing lowers later: printed by the server, they # are in effect.
+_TRUST = ("server_info", "loads", "metrics", "log", "models", "model_info", "flags")
+_USAGE_TRUST = ("loads", "metrics", "server_info", "log")
+_ASKED_TRUST = ("flags", "server_info", "log", "model_info", "models", "metrics")
+# Arguments that SGLang prints after it has resolved them, and that nothing lowers later: printed by the server, they
+# are in effect.
 _RESOLVED = frozenset(
     [
         "page_size",
@@ -34,10 +38,12 @@ _RESOLVED = frozenset(
         "host",
         "port",
     ]
-) _ROUNDED = 0.006  # memory figures are printed with two decimals
+)
+_ROUNDED = 0.006  # memory figures are printed with two decimals
 
 
-@dataclass class Joined:
+@dataclass
+class Joined:
     """One server's facts together."""
 
     parts: list[Facts] = field(default_factory=list)
@@ -60,7 +66,9 @@ _RESOLVED = frozenset(
 def group(facts: Sequence[Facts]) -> list[list[Facts]]:
     """Facts of one server together: those of one URL always; files and flags by what they say of role, model, port and
     pool.
-    """ groups: list[list[Facts]] = [] for fact in sorted(facts, key=lambda f: _TRUST.index(f.topic)):
+    """
+    groups: list[list[Facts]] = []
+    for fact in sorted(facts, key=lambda f: _TRUST.index(f.topic)):
         best = max(groups, key=lambda g: _agreement(g, fact), default=None)
         if best is not None and _agreement(best, fact) >= 0:
             best.append(fact)
@@ -70,24 +78,26 @@ def group(facts: Sequence[Facts]) -> list[list[Facts]]:
 
 
 def _agreement(held: list[Facts], fact: Facts) -> int:
-    """How many identifying statements agree; -1 where one contradicts, or where the kind of evidence is there already.
-    """ if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
+    """How many identifying statements agree; -1 where one contradicts, or where the kind of evidence is there already."""
+    if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
         return 99
     if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):
         return -1
     scores = [_same(held, fact, names) for names in (("model_path",), ("served_model_name",), ("port",))]
-    scores.append(_same_role({h.role for h in held}, fact.role)) if -1 in scores:
+    scores.append(_same_role({h.role for h in held}, fact.role))
+    if -1 in scores:
         return -1
     return 1 + sum(scores) + 4 * max(_same(held, fact, ("max_total_num_tokens",)), 0)
 
 
 def _is_other_url(held: list[Facts], fact: Facts) -> bool:
-    targets = {h.evidence.origin.target for h in held} | {fact.evidence.origin.target} return
-    sum(t.startswith(("http://", "https://")) for t in targets) > 1
+    targets = {h.evidence.origin.target for h in held} | {fact.evidence.origin.target}
+    return sum(t.startswith(("http://", "https://")) for t in targets) > 1
 
 
 def _same(held: list[Facts], fact: Facts, names: tuple[str, ...]) -> int:
-    mine, theirs = fact.word(*names), [h.word(*names) for h in held] known = {_base(t) for t in theirs if t is not None}
+    mine, theirs = fact.word(*names), [h.word(*names) for h in held]
+    known = {_base(t) for t in theirs if t is not None}
     if mine is None or not known:
         return 0
     return 1 if _base(mine) in known else -1
@@ -98,20 +108,25 @@ def _base(word: str) -> str:
 
 
 def _same_role(held: set[Role], role: Role) -> int:
-    known = held - {Role.UNKNOWN} if role is Role.UNKNOWN or not known:
+    known = held - {Role.UNKNOWN}
+    if role is Role.UNKNOWN or not known:
         return 0
     return 1 if role in known else -1
 
 
 def join(parts: list[Facts]) -> Joined:
-    joined = Joined(parts) joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
-    joined.args = _first(_ordered(parts, _ASKED_TRUST), "args") joined.effective = _first(_ordered(parts, _TRUST),
-    "effective") for part in _ordered(parts, ("server_info", "log")):
+    joined = Joined(parts)
+    joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
+    joined.args = _first(_ordered(parts, _ASKED_TRUST), "args")
+    joined.effective = _first(_ordered(parts, _TRUST), "effective")
+    for part in _ordered(parts, ("server_info", "log")):
         for name in _RESOLVED & part.args.keys():
             joined.effective.setdefault(name, _in_effect(part.args[name]))
-    joined.usage = _first(_ordered(parts, _USAGE_TRUST), "usage") joined.usage.update(_gauge_beside_load(parts))
-    joined.earlier = tuple(start for p in parts for start in p.earlier) joined.disagreements =
-    tuple(_disagreements(parts)) return joined
+    joined.usage = _first(_ordered(parts, _USAGE_TRUST), "usage")
+    joined.usage.update(_gauge_beside_load(parts))
+    joined.earlier = tuple(start for p in parts for start in p.earlier)
+    joined.disagreements = tuple(_disagreements(parts))
+    return joined
 
 
 def _in_effect(figure: Figure) -> Figure:
@@ -123,7 +138,8 @@ def _ordered(parts: Iterable[Facts], topics: Sequence[str]) -> list[Facts]:
 
 
 def _first(parts: Sequence[Facts], of: str) -> dict[str, Figure]:
-    found: dict[str, Figure] = {} for part in parts:
+    found: dict[str, Figure] = {}
+    for part in parts:
         for name, figure in getattr(part, of).items():
             found.setdefault(name, figure)
     return found

@@ -1,20 +1,30 @@
-"""What one SGLang start-up line says: a kind, and the quantities in it. Every era that the line formats are known of.
-"""
+"""What one SGLang start-up line says: a kind, and the quantities in it. Every era that the line formats are known of."""
 
 from __future__ import annotations
 
-import re from collections.abc import Mapping from dataclasses import dataclass, field from enum import Enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 
 from ...evidence import LogLine
 
 
 class Step(Enum):
-    """Where in a start a line stands: starts are told apart by these, and the pools of a draft model from the target's.
-    """
+    """Where in a start a line stands: starts are told apart by these, and the pools of a draft model from the target's."""
 
-    UNIT_STARTED = "unit started" ARGS = "server args" LOAD_BEGIN = "load begin" LOAD_END = "load end" KV = "kv"
-    POOL_END = "pool end" SUMMARY = "summary" READY = "ready" NOTE = "note"  # says something, marks nothing BATCH =
-    "batch" RETRACT = "retract" TROUBLE = "trouble"
+    UNIT_STARTED = "unit started"
+    ARGS = "server args"
+    LOAD_BEGIN = "load begin"
+    LOAD_END = "load end"
+    KV = "kv"
+    POOL_END = "pool end"
+    SUMMARY = "summary"
+    READY = "ready"
+    NOTE = "note"  # says something, marks nothing
+    BATCH = "batch"
+    RETRACT = "retract"
+    TROUBLE = "trouble"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +182,9 @@ STARTS = (b"server_args=", b"Load weight begin")
 def split_tag(text: str) -> tuple[str, str, str]:
     """(time, rank, body) of a line: `[2026-02-27 14:33:22 TP1] Load weight begin` has time, rank "TP1"; untagged lines
     have neither.
-    """ match = _TAG.match(text) return (match["time"], match["rank"].strip(), text[match.end() :]) if match else ("",
-    "", text)
+    """
+    match = _TAG.match(text)
+    return (match["time"], match["rank"].strip(), text[match.end() :]) if match else ("", "", text)
 
 
 def start_event(line: LogLine) -> Event | None:

@@ -268,11 +268,16 @@ def _asked_context(joined: Joined) -> Figure:
 def _window_cap(joined: Joined) -> Ceiling | None:
     """Prefill servers of hybrid window models take no prompt longer than the window pool; DeepSeek-V4 was freed of it
     by PR 26607.
-    """ model = model_of(joined) size = _window_size(joined, model) if size is None:
+    """
+    model = model_of(joined)
+    size = _window_size(joined, model)
+    if size is None:
         return None
-    capped = window_capped(joined) if model.is_v4 else True if capped is False:
+    capped = window_capped(joined) if model.is_v4 else True
+    if capped is False:
         return None
-    what = "window pool of the prefill role" return Ceiling(what, size, "refused with 400", certain=capped is True)
+    what = "window pool of the prefill role"
+    return Ceiling(what, size, "refused with 400", certain=capped is True)
 
 
 def window_capped(joined: Joined) -> bool | None:

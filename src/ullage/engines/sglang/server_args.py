@@ -13,12 +13,15 @@ _OPEN, _CLOSE = "([{", ")]}"
 def parse_server_args(text: str) -> dict[str, object]:
     """Every argument that stands whole in the text. A value that is no Python literal stays as its text; a cut last one
     is left out.
-    """ start = text.find("ServerArgs(") body = text[start + len("ServerArgs(") :] if start >= 0 else text return {name:
-    _value(raw) for name, raw in _arguments(body)}
+    """
+    start = text.find("ServerArgs(")
+    body = text[start + len("ServerArgs(") :] if start >= 0 else text
+    return {name: _value(raw) for name, raw in _arguments(body)}
 
 
 def _arguments(body: str) -> Iterator[tuple[str, str]]:
-    at = 0 while match := _NAME.match(body, at):
+    at = 0
+    while match := _NAME.match(body, at):
         end = _end_of_value(body, match.end())
         if end is None:
             return
@@ -27,8 +30,9 @@ def _arguments(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _end_of_value(body: str, at: int) -> int | None:
-    """The index of the comma or parenthesis that ends a value: outside quotes and brackets. None: the text ends before.
-    """ depth = 0 while at < len(body):
+    """The index of the comma or parenthesis that ends a value: outside quotes and brackets. None: the text ends before."""
+    depth = 0
+    while at < len(body):
         char = body[at]
         if char in "'\"":
             at = _end_of_string(body, at)

@@ -5,13 +5,18 @@ Only the last start of each server counts; earlier ones are history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from ...evidence import Log from ..server import Role from .batches import batch_event from .lines import Event, Step,
-start_event from .server_args import parse_server_args
+from ...evidence import Log
+from ..server import Role
+from .batches import batch_event
+from .lines import Event, Step, start_event
+from .server_args import parse_server_args
 
 
-@dataclass class Start:
+@dataclass
+class Start:
     """One start of one server, with the lines of its run."""
 
     args: Mapping[str, object] = field(default_factory=dict)
@@ -88,7 +93,10 @@ def starts_of(log: Log) -> list[Start]:
 def servers_of(starts: list[Start]) -> list[list[Start]]:
     """Starts of one server together, the current one last. Starts without arguments go to the server that started
     before them.
-    """ servers: dict[tuple[object, ...], list[Start]] = {} last: tuple[object, ...] = () for start in starts:
+    """
+    servers: dict[tuple[object, ...], list[Start]] = {}
+    last: tuple[object, ...] = ()
+    for start in starts:
         last = start.key or last
         servers.setdefault(last, []).append(start)
     return list(servers.values())
@@ -104,8 +112,10 @@ def _events(log: Log) -> Iterable[Event]:
 def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> Start:
     """A new start by its arguments; a line of systemd just before belongs to it. It overlaps one that is not up yet, if
     that is another server.
-    """ opened = Start(args, [event]) before = starts[-1] if starts else None if before and not before.args and
-    all(e.step is Step.UNIT_STARTED for e in before.events):
+    """
+    opened = Start(args, [event])
+    before = starts[-1] if starts else None
+    if before and not before.args and all(e.step is Step.UNIT_STARTED for e in before.events):
         starts.pop()
         opened.events[:0] = before.events
     elif before and before.args and before.key != opened.key and not before.ready and not before.has(Step.SUMMARY):
