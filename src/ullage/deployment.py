@@ -123,7 +123,7 @@ def reach_of(server: Server) -> Longest:
 
 
 def router_cap(router: Server | None) -> Figure | None:
-    """A router's limit on parallel requests, where it is one. sglang-router's is a token bucket that refills: no cap."""
+    """A router's limit on parallel requests, where it is one. sglang-router's is a bucket that refills: no cap."""
     return router.figures.get("parallel_requests_cap") if router else None
 
 

@@ -1,1 +1,1 @@
-"""What pools hold: demand of a request, admission by a rule that an engine supplies, and the limits that follow. Pure."""
+"""What pools hold: a request's demand, admission by an engine's rule, and the limits that follow. Pure."""

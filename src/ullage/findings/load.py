@@ -138,7 +138,7 @@ def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("scheduler-exception", Severity.ERROR, "The scheduler hit an exception")
 def scheduler_exception(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang ends a server whose scheduler raises. What the log says before it is the cause; gauges after it are stale."""
+    """SGLang ends a server whose scheduler raises. The lines before it say why; gauges after it are stale."""
     for server in deployment.workers:
         seen = server.use("scheduler_exceptions")
         if seen.known:

@@ -28,7 +28,7 @@ _WRAPPERS = ("env", "nohup", "sudo", "exec", "time", "nice", "numactl")
 
 
 def is_router(words: Sequence[str]) -> bool:
-    """`python -m sglang_router.launch_router`, `sglang-router ...`, `smg launch ...`, behind wrappers and assignments."""
+    """`python -m sglang_router.launch_router`, `sglang-router ...`, `smg launch ...`, wrappers before it or not."""
     if any(word == "-m" and after.endswith("launch_router") for word, after in pairwise(words)):
         return True
     plain = [w for w in words if w not in _WRAPPERS and not w.startswith("-") and "=" not in w]

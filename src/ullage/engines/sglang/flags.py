@@ -46,7 +46,7 @@ def from_argv(evidence: Evidence, argv: Argv) -> Facts:
 
 
 def flags_of(words: Sequence[str]) -> dict[str, object]:
-    """`--tp 4`, `--tp=4`, `--enable-metrics` by their names in ServerArgs; of a flag that stands twice the last counts."""
+    """`--tp 4`, `--tp=4`, `--enable-metrics` by their names in ServerArgs; of two the last counts."""
     return {_SHORT.get(name, name): value for name, value in _pairs(words)}
 
 

@@ -94,7 +94,7 @@ def looks_like_sglang(samples: Samples) -> bool:
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
-    """Gauges per data-parallel rank. They refresh on log intervals only, so those of a hung or idle server are stale."""
+    """Gauges per data-parallel rank. They refresh when a batch is logged: a hung server's are stale."""
     ranks: dict[str, dict[str, Figure]] = defaultdict(dict)
     effective: dict[str, Figure] = {}
     for name, sample in _known(samples.samples):

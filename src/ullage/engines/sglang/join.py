@@ -1,4 +1,4 @@
-"""Pieces of evidence joined into one server: which belong together, which to trust per quantity, where they disagree."""
+"""Pieces of evidence joined into one server: which belong together, which to trust, where they disagree."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def group(facts: Sequence[Facts]) -> list[list[Facts]]:
 
 
 def _agreement(held: list[Facts], fact: Facts) -> int:
-    """How many identifying statements agree; -1 where one contradicts, or where the kind of evidence is there already."""
+    """How many identifying statements agree; -1 where one contradicts, or the kind of evidence is there already."""
     if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
         return 99
     if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):

@@ -1,4 +1,4 @@
-"""What one SGLang start-up line says: a kind, and the quantities in it. Every era that the line formats are known of."""
+"""What one SGLang start-up line says: a kind, and the quantities in it. Every era whose format is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...evidence import LogLine
 
 
 class Step(Enum):
-    """Where in a start a line stands: starts are told apart by these, and the pools of a draft model from the target's."""
+    """Where in a start a line stands: starts are told apart by these, and a draft model's pools from the target's."""
 
     UNIT_STARTED = "unit started"
     ARGS = "server args"

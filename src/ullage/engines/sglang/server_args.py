@@ -30,7 +30,7 @@ def _arguments(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _end_of_value(body: str, at: int) -> int | None:
-    """The index of the comma or parenthesis that ends a value: outside quotes and brackets. None: the text ends before."""
+    """The index of the comma or parenthesis that ends a value, outside quotes and brackets. None: cut before it."""
     depth = 0
     while at < len(body):
         char = body[at]
