@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..engines.read import COMMANDS, ENDPOINTS, KEEP, START_MARKERS, read
 from ..engines.server import Role, Server
@@ -12,6 +13,9 @@ from ..errors import UsageError
 from ..evidence import Evidence
 from ..masking import Masker
 from ..spec import Target, read_spec
+
+if TYPE_CHECKING:
+    from ..observe.http import Access
 
 _METRICS_PORT = 29000  # the router's default of --prometheus-port
 _DEEPEST = 3  # a router's worker can be a router
@@ -34,17 +38,20 @@ def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> li
     keys = {target.api_key_env: _key(target.api_key_env) for target in named if target.api_key_env}
     masker = Masker(key for key in keys.values() if key)
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
+    items += _read_flags(flags, masker)
     urls = {target.where: target for target in named if target.is_url}
-    if urls:
-        items += _read_urls(urls, keys, masker, options)
-    if flags:
-        from ..observe.files import argv_of
+    return items + _read_urls(urls, keys, masker, options, items) if urls else items
 
-        items += [
-            replace(item, origin=replace(item.origin, target=f"--flags {n}" if n > 1 else "--flags"))
-            for n, item in enumerate((argv_of(text, masker) for text in flags), 1)
-        ]
-    return items
+
+def _read_flags(flags: Sequence[str], masker: Masker) -> list[Evidence]:
+    """Command lines as evidence, each an item of its own."""
+    if not flags:
+        return []
+    from ..observe.files import argv_of
+
+    items = [argv_of(text, masker) for text in flags]
+    names = ["--flags", *(f"--flags {n}" for n in range(2, len(items) + 1))]
+    return [replace(item, origin=replace(item.origin, target=name)) for item, name in zip(items, names, strict=True)]
 
 
 def _named(target: str, options: Options) -> list[Target]:
@@ -95,27 +102,18 @@ def _read_file(path: str, masker: Masker) -> list[Evidence]:
     return read_file(path, LogScan(START_MARKERS, KEEP), masker, COMMANDS)
 
 
-def _read_urls(urls: dict[str, Target], keys: dict[str, str], masker: Masker, options: Options) -> list[Evidence]:
+def _read_urls(
+    urls: dict[str, Target], keys: dict[str, str], masker: Masker, options: Options, others: list[Evidence]
+) -> list[Evidence]:
+    """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave."""
     from ..observe.endpoints import Endpoint, read_servers
-    from ..observe.http import Access
 
     endpoints = [Endpoint(topic, paths) for topic, paths in ENDPOINTS]
-    default = next(iter(urls.values()))
-
-    def access_for(url: str) -> Access:
-        target = next((t for where, t in urls.items() if url.startswith(where)), default)
-        key = keys.get(target.api_key_env) if target.api_key_env else None
-        return Access(
-            api_key=key,
-            cacert=target.cacert or options.cacert,
-            insecure=target.insecure or options.insecure,
-            timeout_s=options.timeout_s,
-        )
-
+    access_for = _access(urls, keys, options)
     items = read_servers(list(urls), endpoints, access_for, masker)
     asked = set(urls)
     for _ in range(_DEEPEST if options.follow else 0):
-        routers = [s for s in read(items)[0] if s.role is Role.ROUTER]
+        routers = [s for s in read([*items, *others])[0] if s.role is Role.ROUTER]
         further = [url for router in routers for url in _beyond(router) if url not in asked]
         if not further:
             break
@@ -124,10 +122,30 @@ def _read_urls(urls: dict[str, Target], keys: dict[str, str], masker: Masker, op
     return items
 
 
+def _access(urls: dict[str, Target], keys: dict[str, str], options: Options) -> Callable[[str], Access]:
+    """How a URL is reached: as its target says; what is followed is reached as the first target is."""
+    from ..observe.http import Access
+
+    first = next(iter(urls.values()))
+
+    def access_for(url: str) -> Access:
+        target = next((t for where, t in urls.items() if url.startswith(where)), first)
+        return Access(
+            api_key=keys.get(target.api_key_env) if target.api_key_env else None,
+            cacert=target.cacert or options.cacert,
+            insecure=target.insecure or options.insecure,
+            timeout_s=options.timeout_s,
+        )
+
+    return access_for
+
+
 def _beyond(router: Server) -> list[str]:
-    """A router's workers, and its metrics page, which has a port of its own."""
-    port = router.figure("prometheus_port").value or _METRICS_PORT
-    host = router.name.split("://", 1)[-1].split("/", 1)[0]
-    bare = host.rsplit(":", 1)[0] if ":" in host and not host.endswith("]") else host
-    metrics = [f"http://{bare}:{port}/metrics"] if router.name.startswith("http") else []
-    return [worker.rstrip("/") for worker in router.workers if worker.startswith("http")] + metrics
+    """A router's workers, and its metrics page, which has a port of its own (none where its flags do not set one)."""
+    workers = [worker.rstrip("/") for worker in router.workers if worker.startswith("http")]
+    port = router.figure("prometheus_port")
+    if not router.name.startswith("http") or (not port.known and router.figure("retry_max_retries").known):
+        return workers
+    host = router.name.split("://", 1)[1].split("/", 1)[0].rsplit("@", 1)[-1]
+    bare = host if host.endswith("]") or ":" not in host else host.rsplit(":", 1)[0]
+    return [*workers, f"http://{bare}:{port.value or _METRICS_PORT}/metrics"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -22,6 +22,7 @@ from .words import told, value_of, with_unit
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _WIDEST = 110
+_EVIDENCE_SHOWN = 4  # figures of a finding on the screen; the JSON has all
 
 
 def print_report(report: Report, *, sources: bool = False) -> None:
@@ -139,17 +140,20 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
         yield "note", note
 
 
-def _findings(console: Console, findings: Iterable[Finding]) -> None:
-    found = list(findings)
-    _heading(console, f"Findings ({len(found)})" if found else "Findings: none")
-    for finding in found:
-        head = Text(f"{finding.severity.value} ", style=_STYLES[finding.severity])
-        head.append(f"{finding.id}", style="bold")
-        head.append(f"  {finding.where}")
+def _findings(console: Console, findings: Sequence[Finding]) -> None:
+    """Worst first; the same finding on several servers is told once, with all of them."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.id, finding.says, finding.advice), []).append(finding)
+    _heading(console, f"Findings ({len(groups)})" if groups else "Findings: none")
+    for found in groups.values():
+        head = Text(f"{found[0].severity.value} ", style=_STYLES[found[0].severity])
+        head.append(f"{found[0].id}", style="bold")
+        head.append("  " + ", ".join(finding.where for finding in found))
         console.print(head)
-        console.print(Padding(Text(finding.says), (0, 0, 0, 2)))
-        console.print(Padding(Text(f"-> {finding.advice}"), (0, 0, 0, 2)))
-        for figure in finding.evidence[:4]:
+        console.print(Padding(Text(found[0].says), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"-> {found[0].advice}"), (0, 0, 0, 2)))
+        for figure in found[0].evidence[:_EVIDENCE_SHOWN]:
             console.print(Padding(Text(told(figure), style="dim"), (0, 0, 0, 4)))
 
 
@@ -157,11 +161,17 @@ def _not_read(console: Console, report: Report) -> None:
     lines = [
         f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"
     ]
-    absent = [e.place for e, f in report.failed if f.status == "404"]
     lines += [f"{u.evidence.place}: {u.reason}" for u in report.unclaimed]
-    if absent:
+    if absent := _absent(report):
         lines.append("not served: " + ", ".join(absent))
     if lines:
         _heading(console, "Not read")
         for line in lines:
             console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _absent(report: Report) -> list[str]:
+    """Endpoints that a worker of its kind could serve, and does not. That a router is no worker is nothing to tell."""
+    routers = {s.name for s in report.deployment.routers}
+    failed = [e for e, f in report.failed if f.status == "404"]
+    return [e.place for e in failed if e.origin.target not in routers and e.topic != "workers"]
