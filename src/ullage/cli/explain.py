@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 import click
 
 from ..errors import UsageError
@@ -33,6 +31,8 @@ def explain(name: str | None) -> int:
     if name in GLOSSARY:
         click.echo(f"{name}\n\n{GLOSSARY[name]}")
         return 0
+    import difflib
+
     near = difflib.get_close_matches(name, [*CATALOGUE, *GLOSSARY], n=1)
     raise UsageError(f"nothing is called {name!r}", f"did you mean {near[0]}?" if near else "ullage explain lists all")
 

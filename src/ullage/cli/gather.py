@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..engines.read import COMMANDS, ENDPOINTS, KEEP, START_MARKERS, read
+from ..engines.read import COMMANDS, ENDPOINTS, log_markers, read
 from ..engines.server import Role, Server
 from ..errors import UsageError
 from ..evidence import Evidence
@@ -99,7 +99,7 @@ def _read_file(path: str, masker: Masker) -> list[Evidence]:
     from ..observe.files import read_file
     from ..observe.log_file import LogScan
 
-    return read_file(path, LogScan(START_MARKERS, KEEP), masker, COMMANDS)
+    return read_file(path, LogScan(*log_markers()), masker, COMMANDS)
 
 
 def _read_urls(

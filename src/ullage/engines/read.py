@@ -10,8 +10,6 @@ from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from .router import read as router_read
 from .server import Server
 from .sglang import read as sglang_read
-from .sglang.lines import KEEP as SGLANG_LINES
-from .sglang.lines import STARTS
 
 # What the readers are told to look for. (topic, paths: the newer name first)
 ENDPOINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -22,8 +20,6 @@ ENDPOINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("metrics", ("/metrics",)),
     ("workers", ("/workers",)),
 )
-KEEP = SGLANG_LINES
-START_MARKERS = STARTS
 COMMANDS = re.compile(r"sglang|vllm|llama[-_]server|(?:^|/)smg(?:\s|$)|router")
 _OTHER_ENGINES = (("vllm:", "vLLM"), ("llamacpp:", "llama.cpp"), ("trtllm", "TensorRT-LLM"), ("tgi_", "TGI"))
 
@@ -34,6 +30,13 @@ class Unclaimed:
 
     evidence: Evidence
     reason: str
+
+
+def log_markers() -> tuple[tuple[bytes, ...], re.Pattern[bytes]]:
+    """(what marks the beginning of a start, which lines of a log to keep): bytes, for a reader that knows no engine."""
+    from .sglang.lines import KEEP, STARTS
+
+    return STARTS, KEEP
 
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -58,6 +57,8 @@ class Rule:
 
     @property
     def page(self) -> str:
+        import inspect
+
         return inspect.cleandoc(self.check.__doc__ or "")
 
 

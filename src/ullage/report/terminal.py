@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from .words import told, value_of, with_unit
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _WIDEST = 110
+_LABEL = 23  # columns of a label and the space after it
 _EVIDENCE_SHOWN = 4  # figures of a finding on the screen; the JSON has all
 
 
@@ -116,11 +118,10 @@ def _setting_table(server: Server) -> Table:
 
 def _fact(console: Console, label: str, value: str) -> None:
     """A label and its words, the words hanging beside it."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(width=21, no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    table.add_row(label, value)
-    console.print(table)
+    lines = textwrap.wrap(value, console.width - _LABEL, break_on_hyphens=False) or [""]
+    line = Text(f"{label:<{_LABEL}}", style="dim")
+    line.append(f"\n{' ' * _LABEL}".join(lines), style="default")
+    console.print(line)
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:

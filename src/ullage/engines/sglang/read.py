@@ -20,7 +20,6 @@ from .from_endpoints import (
     looks_like_models,
     looks_like_server_info,
 )
-from .from_log import from_log
 from .from_metrics import from_metrics, looks_like_sglang
 from .join import Joined, group, join
 from .pools import ceilings_of, pools_of, window_capped
@@ -38,6 +37,8 @@ def facts_of(evidence: Evidence) -> list[Facts]:
     """What an item says of SGLang servers; nothing where it is not SGLang's."""
     content = evidence.content
     if isinstance(content, Log):
+        from .from_log import from_log  # its patterns take as long to compile as everything else takes to import
+
         return from_log(evidence, content)
     if isinstance(content, Samples):
         return [from_metrics(evidence, content)] if looks_like_sglang(content) else []
