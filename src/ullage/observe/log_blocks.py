@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from heapq import merge
 from typing import BinaryIO, NamedTuple
+
+from .log_needles import needles_of, places
 
 BLOCK = 2 * 2**20
 _SYSTEMD = (b"systemd[", b"-- Boot ", b"Main process exited", b"Failed with result", b"Scheduled restart job")
@@ -67,7 +68,7 @@ def found_in(block: Block, keep: re.Pattern[bytes], line_bytes: int) -> Iterator
     """The lines in which `keep` is found, and those of systemd. A carriage return ends a record like a line feed."""
     view = _View(block)
     text, done = view.text, 0
-    for place, kind, sure in merge(_kept(text, keep), _systemd(text), _undecoded(text)):
+    for place, kind, sure in sorted([*_kept(text, keep), *_systemd(text), *_undecoded(text)]):
         if place < done:
             continue
         begin = text.rfind(b"\n", done, place) + 1 or done
@@ -79,20 +80,18 @@ def found_in(block: Block, keep: re.Pattern[bytes], line_bytes: int) -> Iterator
 
 
 def _kept(text: bytes, keep: re.Pattern[bytes]) -> Iterator[Match]:
-    for match in keep.finditer(text):
-        yield match.start(), match[0][:_KIND_BYTES].translate(None, _DIGITS), True
+    kinds: dict[bytes, bytes] = {}
+    for place, words in needles_of(keep).find(text):
+        kind = kinds.get(words)
+        if kind is None:
+            kind = kinds[words] = words[:_KIND_BYTES].translate(None, _DIGITS)
+        yield place, kind, True
 
 
 def _systemd(text: bytes) -> Iterator[Match]:
     marks = (*_SYSTEMD, _JSON_SYSTEMD) if b'"MESSAGE"' in text else _SYSTEMD
-    return merge(*(_each(text, mark) for mark in marks))
-
-
-def _each(text: bytes, mark: bytes) -> Iterator[Match]:
-    place = text.find(mark)
-    while place >= 0:
-        yield place, b"systemd", False
-        place = text.find(mark, place + len(mark))
+    for mark in marks:
+        yield from ((place, b"systemd", False) for place, _ in places(text, mark))
 
 
 def _undecoded(text: bytes) -> Iterator[Match]:
