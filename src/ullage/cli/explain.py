@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+
 import click
 
 from ..errors import UsageError
@@ -26,15 +29,22 @@ def explain(name: str | None) -> int:
         return 0
     if name in CATALOGUE:
         rule = CATALOGUE[name]
-        click.echo(f"{rule.id} ({rule.severity.value})\n{rule.title}\n\n{rule.page}")
+        click.echo(f"{rule.id} ({rule.severity.value})\n{rule.title}\n\n{_wrapped(rule.page)}")
         return 0
     if name in GLOSSARY:
-        click.echo(f"{name}\n\n{GLOSSARY[name]}")
+        click.echo(f"{name}\n\n{_wrapped(GLOSSARY[name])}")
         return 0
     import difflib
 
     near = difflib.get_close_matches(name, [*CATALOGUE, *GLOSSARY], n=1)
     raise UsageError(f"nothing is called {name!r}", f"did you mean {near[0]}?" if near else "ullage explain lists all")
+
+
+def _wrapped(text: str) -> str:
+    width = max(40, min(shutil.get_terminal_size((80, 24)).columns, 100))
+    return "\n\n".join(
+        textwrap.fill(" ".join(part.split()), width, break_on_hyphens=False) for part in text.split("\n\n")
+    )
 
 
 def _list(entries: dict[str, str], title: str) -> None:

@@ -69,8 +69,10 @@ def limits(
     A TARGET is a URL of a server or a router, a log or a captured endpoint file (server_info.json, metrics.txt), an
     ullage.toml, or - for standard input. Several files that speak of one server are read as one server.
 
-    \b ullage limits http://localhost:30000 --at 32000 journalctl -u sglang -o short-iso | ullage limits - ullage limits
-    startup.log --flags "python -m sglang.launch_server --tp 4 ..."
+    \b
+    ullage limits http://localhost:30000 --at 32000
+    journalctl -u sglang -o short-iso | ullage limits -
+    ullage limits startup.log --flags "python -m sglang.launch_server --tp 4"
 
     Exit codes: 0 done, 1 findings as bad as --fail-on, 2 usage, 3 nothing could be read.
     """
@@ -81,7 +83,8 @@ def limits(
     lengths, shapes, echoes = _sizes(at, requests)
     items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s))
     report = report_on(items, lengths, shapes, echoes)
-    _print(report, as_json, sources)
+    if as_json or report.deployment.servers:
+        _print(report, as_json, sources)
     _require_something(report)
     return _exit_code(report, fail_on)
 
