@@ -81,6 +81,16 @@ class Figure:
         """The value as a whole number (tokens, requests, slots)."""
         return int(self.number)
 
+    @property
+    def least(self) -> int | float:
+        """The low end of the range; the value of a figure that is none."""
+        return self.number if self.low is None else self.low
+
+    @property
+    def most(self) -> int | float:
+        """The high end of the range; the value of a figure that is none."""
+        return self.number if self.high is None else self.high
+
     def renamed(self, name: str, note: str = "") -> Figure:
         """The same reading under the name of another quantity."""
         return replace(self, name=name, note=note or self.note)

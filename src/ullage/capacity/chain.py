@@ -8,10 +8,12 @@ ended, so it bounds the longest prompt, the rate, and how many are in prefill an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..figure import Figure, derived, missing
 from .limits import Ceiling, Limits
+
+_ROUTER = "router: limit on parallel requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +31,49 @@ class ChainLimits:
 
 
 def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence[Limits]) -> ChainLimits:
-    """Sums each role's servers and takes the least of router and decode. `router_cap`: a real cap on parallel requests,
-    or None.
+    """Sums each role's servers and takes the least of router and decode.
+
+    `router_cap`: a real cap on parallel requests, or None.
     """
-    admits, safe = _total("admits", [d.admits for d in decode]), _total("safe", [d.safe for d in decode])
-    tightest = min(decode, key=lambda d: d.admits.number if d.admits.known else float("inf"), default=None)
-    binds, beyond = (f"decode: {tightest.binds}", tightest.beyond) if tightest else ("not known", "")
     refusal = next((p.refused for p in prefill if p.refused), None)
     if refusal:
-        zero = derived("admits", 0, "requests", (refusal.tokens,), f"prefill: {refusal.what}")
-        return ChainLimits(
-            zero,
-            zero.renamed("safe"),
-            f"prefill: {refusal.what}",
-            refusal.beyond,
-            "",
-            f"prefill: {refusal.what}",
-            zero.renamed("in_prefill"),
-        )
-    if router_cap and router_cap.known and admits.known and router_cap.number < admits.number:
-        admits = derived("admits", router_cap.count, "requests", (router_cap,), "the router lets no more through")
-        safe = derived("safe", min(safe.count, router_cap.count), "requests", (safe, router_cap))
-        binds, beyond = "router: limit on parallel requests", "waits at the router, then 408 or 429"
-    overflow = next((d.overflow for d in decode if d.overflow), "")
-    perhaps = next((p.perhaps_refused for p in prefill if p.perhaps_refused), None)
-    why = f"decode, {tightest.why}" if tightest and tightest.why else ""
-    return ChainLimits(
-        admits, safe, binds, beyond, overflow, why, _total("in_prefill", [p.admits for p in prefill]), perhaps
+        return _refused(refusal)
+    tightest = min(decode, key=lambda d: d.admits.number if d.admits.known else -1, default=None)
+    found = ChainLimits(
+        admits=_total("admits", [d.admits for d in decode]),
+        safe=_total("safe", [d.safe for d in decode]),
+        binds=f"decode: {tightest.binds}" if tightest else "not known",
+        beyond=tightest.beyond if tightest else "",
+        overflow=next((d.overflow for d in decode if d.overflow), ""),
+        why=f"decode, {tightest.why}" if tightest and tightest.why else "",
+        in_prefill=_total("in_prefill", [p.admits for p in prefill]),
+        perhaps_refused=next((p.perhaps_refused for p in prefill if p.perhaps_refused), None),
+    )
+    return _capped(found, router_cap) if router_cap and router_cap.known and found.admits.known else found
+
+
+def _refused(by: Ceiling) -> ChainLimits:
+    what = f"prefill: {by.what}"
+    zero = derived("admits", 0, "requests", (by.tokens,), what)
+    return ChainLimits(zero, zero.renamed("safe"), what, by.beyond, "", what, zero.renamed("in_prefill"))
+
+
+def _capped(found: ChainLimits, cap: Figure) -> ChainLimits:
+    """The same behind a router that lets no more than `cap` through; a range is cut at it."""
+    admits, limit = found.admits, cap.count
+    if admits.most <= limit:
+        return found
+    fewer = derived("admits", min(admits.count, limit), "requests", (cap, admits), "the router lets no more through")
+    if admits.least < limit:
+        fewer = replace(fewer, note=f"{fewer.note}; {admits.note}", low=admits.least, high=limit)
+    return replace(
+        found,
+        admits=fewer,
+        safe=derived("safe", min(found.safe.count, limit), "requests", (found.safe, cap)),
+        binds=f"{found.binds}; {_ROUTER}" if admits.least < limit else _ROUTER,
+        beyond="waits at the router, then 408 or 429",
+        overflow=found.overflow if found.safe.count < limit else "",
+        why=f"{_ROUTER}: {limit:,}",
     )
 
 
@@ -65,4 +83,9 @@ def _total(name: str, parts: Sequence[Figure]) -> Figure:
         return missing(name, "requests", unknown.note if unknown else "no server of this role was read")
     if len(parts) == 1:
         return parts[0].renamed(name)
-    return derived(name, sum(p.count for p in parts), "requests", tuple(parts), "sum over the servers of the role")
+    total = derived(name, sum(p.count for p in parts), "requests", tuple(parts), "sum over the servers of the role")
+    ranges = [p for p in parts if p.low is not None]
+    if not ranges:
+        return total
+    low, high = sum(p.least for p in parts), sum(p.most for p in parts)
+    return replace(total, note=f"{total.note}; {ranges[0].note}", low=low, high=high)
