@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from ..capacity.request import Shape
 from ..deployment import Deployment, reach_of, server_limits
-from ..engines.server import Role
+from ..engines.server import Role, Server, Setting
+from ..figure import Figure
 from .base import Hit, Severity, rule
+
+_INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context or pool that it comes from
 
 
 @rule("limit-lowered", Severity.WARNING, "A requested limit was lowered")
@@ -20,16 +24,30 @@ def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
     """
     for server in deployment.workers:
         for setting in server.settings:
-            asked, effective = setting.requested, setting.effective
-            if not (setting.differs and isinstance(asked.value, (int, float)) and asked.value > effective.number >= 0):
+            if not _lowered(server, setting):
                 continue
+            asked, effective = setting.requested, setting.effective
             why = f": {setting.why}" if setting.why else ""
             yield Hit(
                 server.name,
-                f"{setting.label}: {asked.value:,} asked for, {effective.number:,} in effect{why}",
+                f"{setting.label}: {asked.number:,} asked for, {effective.number:,} in effect{why}",
                 (asked, effective),
                 _lever(setting.label),
             )
+
+
+def _lowered(server: Server, setting: Setting) -> bool:
+    """By more than rounding to whole pages."""
+    asked, effective = setting.requested.value, setting.effective.value
+    if not (_is_number(asked) and _is_number(effective)):
+        return False
+    page = server.figure("page_size")
+    step = page.number if page.known and setting.effective.unit == "tokens" else 0
+    return setting.differs and asked - effective >= step and asked > effective >= 0
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _lever(label: str) -> str:
@@ -71,13 +89,19 @@ def roles_differ(deployment: Deployment) -> Iterator[Hit]:
     """
     prefill = [reach_of(s).tokens for s in deployment.of(Role.PREFILL)]
     decode = [reach_of(s).tokens for s in deployment.of(Role.DECODE)]
-    known = [f for f in (*prefill, *decode) if f.known]
-    if not (prefill and decode) or len(known) < len(prefill) + len(decode) or len({f.value for f in known}) == 1:
+    if not (prefill and decode and all(f.known for f in (*prefill, *decode))):
         return
-    least, most = min(known, key=lambda f: f.number), max(known, key=lambda f: f.number)
+    least_prefill, least_decode = min(prefill, key=_tokens), min(decode, key=_tokens)
+    if abs(least_prefill.count - least_decode.count) <= _INPUT_MARGIN:
+        return
+    least = min(least_prefill, least_decode, key=_tokens)
     yield Hit(
         "prefill and decode",
-        f"prefill accepts up to {min(f.count for f in prefill):,} tokens, decode {min(f.count for f in decode):,}",
-        (least, most),
+        f"prefill accepts up to {least_prefill.count:,} tokens, decode {least_decode.count:,}",
+        (least_prefill, least_decode),
         f"set --context-length {least.count} on both, or give the smaller side a larger pool",
     )
+
+
+def _tokens(figure: Figure) -> int:
+    return figure.count

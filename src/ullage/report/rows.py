@@ -90,6 +90,8 @@ def _row(label: str, found: Limits) -> Row:
 
 
 def _chain_row(label: str, total: int, found: ChainLimits) -> Row:
+    if not found.admits.known:
+        return Row(_labelled(label, total), "not known", "not known", "", "", "", "", f"not known: {found.admits.note}")
     remark = ""
     if found.perhaps_refused:
         cap = found.perhaps_refused

@@ -128,6 +128,8 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
     if server.role is not Role.ROUTER:
         reach = reach_of(server)
         limit = f", by the {reach.ceiling.what}" if reach.ceiling else f" ({reach.tokens.note})"
+        if reach.ceiling and reach.ceiling.tokens.note.startswith("as asked for"):
+            limit += " that was asked for"
         yield (
             "longest request",
             with_unit(reach.tokens)
