@@ -44,7 +44,8 @@ class Deployment:
     @property
     def context(self) -> Figure:
         """The longest context that every server of the deployment accepts."""
-        known = [c.tokens for s in self.workers for c in s.ceilings if c.what == "context length" and c.tokens.known]
+        stated = [c.tokens for s in self.workers for c in s.ceilings if c.what == "context length" and c.tokens.known]
+        known = [figure for figure in stated if figure.count > 0]
         if not known:
             return missing("context_len", "tokens", "no server states its context length")
         return min(known, key=lambda f: f.count)

@@ -103,6 +103,40 @@ ARGUMENTS = frozenset(
 )
 
 
+# Arguments that are words or switches. All others are numbers, and sizes and lengths are at least one.
+_NO_NUMBERS = frozenset(
+    [
+        "model_path",
+        "served_model_name",
+        "host",
+        "dist_init_addr",
+        "schedule_policy",
+        "kv_cache_dtype",
+        "dtype",
+        "quantization",
+        "speculative_algorithm",
+        "mamba_scheduler_strategy",
+        "disaggregation_mode",
+        "disaggregation_transfer_backend",
+        "api_key",
+        "admin_api_key",
+        "preferred_sampling_params",
+        "attention_backend",
+        "enable_dp_attention",
+        "disable_hybrid_swa_memory",
+        "disable_radix_cache",
+        "disable_cuda_graph",
+        "enable_hierarchical_cache",
+        "disaggregation_decode_enable_radix_cache",
+        "enable_metrics",
+        "allow_auto_truncate",
+    ]
+)
+_SIZES = frozenset(
+    ["page_size", "tp_size", "pp_size", "dp_size", "ep_size", "dcp_size", "attn_cp_size", "nnodes", "context_length"]
+)
+
+
 def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = Kind.CONFIGURED) -> dict[str, Figure]:
     """The arguments that are set. One that stands there as None was not asked for, and gives no figure."""
     figures = {}
@@ -110,11 +144,19 @@ def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = 
         value = values[name]
         if isinstance(value, (dict, list, tuple)):
             value = str(value)
-        if isinstance(value, (int, float, str, bool)) and plain(value):
+        if isinstance(value, (int, float, str, bool)) and plain(value) and _fits(name, value):
             figures[name] = Figure(
                 name, value, unit_of(name), kind, replace(source, place=f"{source.place} {name}".strip())
             )
     return figures
+
+
+def _fits(name: str, value: object) -> bool:
+    """A number where the engine takes one: a typing error or a broken answer is no reading."""
+    if name in _NO_NUMBERS:
+        return True
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and (name not in _SIZES or (isinstance(value, int) and value >= 1))
 
 
 def plain(value: object) -> bool:

@@ -71,11 +71,9 @@ def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str
     if quantity == "max_running_requests":
         return _why_fewer(joined)
     if quantity == "max_total_num_tokens":
-        return (
-            "the argument only caps the pool; memory holds less"
-            if effective.number < asked.number
-            else "rounded to whole pages"
-        )
+        page = joined.known("page_size")
+        rounded = asked.number - effective.number < (page.count if page else 1)
+        return "rounded to whole pages" if rounded else "the argument only caps the pool; memory holds less"
     return ""
 
 

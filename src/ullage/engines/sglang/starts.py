@@ -56,7 +56,11 @@ class Start:
     @property
     def key(self) -> tuple[object, ...]:
         """What tells one server from another in the same log. Empty where the arguments are not in the log."""
-        return tuple(self.args.get(name) for name in ("disaggregation_mode", "port", "node_rank")) if self.args else ()
+        return (
+            tuple(str(self.args.get(name)) for name in ("disaggregation_mode", "port", "node_rank"))
+            if self.args
+            else ()
+        )
 
     def has(self, step: Step, rank: str | None = None) -> bool:
         return any(e.step is step and rank in (None, e.rank) for e in self.events)
@@ -125,6 +129,8 @@ def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> St
 
 def _begins_anew(current: Start, event: Event) -> bool:
     """Does this line belong to a start after the current one, whose arguments are not in the log?"""
+    if current.overlaps:  # two servers write here: a line that comes twice is the other's, until both are up
+        return event.step is Step.LOAD_BEGIN and sum(1 for _ in current.of(Step.READY)) > 1
     up = current.ready or current.has(Step.SUMMARY)
     if event.step is Step.UNIT_STARTED:
         return True

@@ -1,0 +1,107 @@
+"""Evidence made from a few words, through the readers' own parsers: for tests of everything that comes after them."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from ullage.engines.read import log_markers
+from ullage.evidence import Argv, Document, Evidence, Failure, Origin
+from ullage.figure import Figure, Kind
+from ullage.masking import Masker
+from ullage.observe import metrics_text
+from ullage.observe.log_file import LogScan, read_log
+
+READ_AT = datetime(2026, 11, 29, 12, tzinfo=timezone.utc)
+URL = "http://127.0.0.1:30000"
+DAY = "2026-11-29"
+
+
+def log(name: str, *lines: str) -> Evidence:
+    """A log file of one server, as the log reader keeps it."""
+    text = "\n".join((*lines, "")).encode()
+    [item] = read_log(io.BytesIO(text), name, LogScan(*log_markers()), Masker(), READ_AT)
+    return item
+
+
+def document(url: str, topic: str, data: Any) -> Evidence:
+    """What an endpoint of the server at `url` answers."""
+    plain = json.loads(json.dumps(data))
+    return Evidence(Origin(url), f"{url}/{topic}", topic, READ_AT, Document(Masker().document(plain)))
+
+
+def metrics(url: str, *lines: str) -> Evidence:
+    content = metrics_text.parse("\n".join(lines), Masker())
+    return Evidence(Origin(url), f"{url}/metrics", "metrics", READ_AT, content)
+
+
+def argv(text: str, name: str = "--flags") -> Evidence:
+    return Evidence(Origin(name), name, "", READ_AT, Argv(Masker().words(shlex.split(text))))
+
+
+def failed(url: str, topic: str, status: str) -> Evidence:
+    return Evidence(Origin(url), f"{url}/{topic}", topic, READ_AT, Failure(status, f"answered {status}"))
+
+
+def server_args(**arguments: object) -> str:
+    """`server_args=ServerArgs(...)` of a small aggregated server, with these arguments besides or instead."""
+    given = {"model_path": "/models/small", "host": "127.0.0.1", "port": 30000, "api_key": None}
+    given |= {"disaggregation_mode": "null"} | arguments
+    return f"server_args=ServerArgs({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+def start(
+    tokens: int,
+    *besides: str,
+    context: int = 32768,
+    running: int = 64,
+    chunk: int = 8192,
+    budget: int = 16384,
+    at: str = "10:00",
+    **arguments: object,
+) -> tuple[str, ...]:
+    """The lines of one start of an SGLang server; `besides` stand where its pools are made."""
+    summary = (
+        f"max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={budget}, "
+        f"max_running_requests={running}, context_len={context}, available_gpu_mem=9.81 GB"
+    )
+    return (
+        f"[{DAY} {at}:00] {server_args(**arguments)}",
+        f"[{DAY} {at}:05 TP0] Load weight begin. avail mem=93.70 GB",
+        f"[{DAY} {at}:30 TP0] Load weight end. type=SmallForCausalLM, avail mem=52.27 GB, mem usage=41.43 GB.",
+        *(f"[{DAY} {at}:31 TP0] {line}" for line in besides),
+        f"[{DAY} {at}:32 TP0] Memory pool end. avail mem=15.93 GB",
+        f"[{DAY} {at}:50 TP0] {summary}",
+        f"[{DAY} {at}:59] The server is fired up and ready to roll!",
+    )
+
+
+def decode_batch(second: int, tokens: int = 1000, usage: float = 0.01, running: int = 1, **fields: float) -> str:
+    """A `Decode batch` line; `queue_req=3` is printed as `#queue-req: 3`."""
+    return _batch("Decode", second, {"running_req": running, "token": tokens}, usage, fields)
+
+
+def prefill_batch(second: int, usage: float = 0.01, **fields: float) -> str:
+    return _batch("Prefill", second, {"new_seq": 1, "new_token": 512, "cached_token": 0}, usage, fields)
+
+
+def _batch(phase: str, second: int, counts: dict[str, float], usage: float, fields: dict[str, float]) -> str:
+    given = {f"#{name.replace('_', '-')}": value for name, value in (counts | fields).items()}
+    told = ", ".join(f"{name}: {value}" for name, value in given.items())
+    return f"[{DAY} 11:00:{second:02} TP0] {phase} batch. {told}, token usage: {usage:.2f}, cuda graph: True"
+
+
+def gauges(**values: float) -> tuple[str, ...]:
+    """Lines of an SGLang metrics page."""
+    labels = 'model_name="small",engine_type="unified",tp_rank="0",pp_rank="0"'
+    return tuple(f"sglang:{name}{{{labels}}} {value}" for name, value in values.items())
+
+
+def ungrounded(figures: Sequence[Figure]) -> list[Figure]:
+    """Of the figures and all that they stand on: those that do not say where they come from."""
+    every = [part for figure in figures for part in figure.walk()]
+    return [f for f in every if not (f.source or f.inputs or (f.note and f.kind in (Kind.DEFAULT, Kind.MISSING)))]
