@@ -23,21 +23,31 @@ _HARMLESS = re.compile(r"(?:|none|null|true|false|auto|-?[0-9]+(?:\.[0-9]+)?|\*\
 _QUOTED = r"""\\?(?P<quote>["'])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
 _BARE = r"""(?P<bare>[^\s"'\\,;)}\]&]+)"""
 _ASSIGNED = re.compile(
-    rf"""(?P<head>(?<![a-zA-Z])[\w.-]*?{_WORD}\\?["']?\s*(?:[=:]|,(?=\s*\\?["']))\s*)(?:b?{_QUOTED}|{_BARE})""",
+    rf"""(?P<head>{_WORD}\\?["']?\s*(?:[=:]|,(?=\s*\\?["']))\s*)(?:b?{_QUOTED}|{_BARE})""",
     re.IGNORECASE,
 )
-_FLAG = re.compile(rf"(?P<head>--[\w-]*?{_WORD}\s+)(?!-){_BARE}", re.IGNORECASE)
-_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b(bearer|basic)\s+(?!\*)[A-Za-z0-9._~+/=-]{4,}", re.IGNORECASE), rf"\1 {MASK}"),
-    (re.compile(r"\b(?:hf|sk|pk|rk|ghp|gho|ghs|glpat|nvapi|xox[abp]|github_pat)[-_][A-Za-z0-9_-]{8,}"), MASK),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MASK),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), MASK),
-    (re.compile(r"://[^/\s@'\"<>]+@"), f"://{MASK}@"),
-)
-# One cheap look before the expensive ones: a text without any of these holds nothing to mask.
-_HINT = re.compile(
-    r"key|secret|passw|passphrase|credential|authorization|cookie|token|bearer|basic|@|(?:hf|sk|pk|rk|gh.|pat|nvapi|xox.)[-_]|A[KS]IA|eyJ",
-    re.IGNORECASE,
+_FLAG = re.compile(rf"(?P<head>--(?:(?!--)[\w-])*?{_WORD}\s+)(?!-){_BARE}", re.IGNORECASE)
+# Each look is cheap and comes before an expensive one: of most lines of a log, only the first is ever needed.
+_NAME = r"(?:key|secret|passw(?:or)?d|passphrase|credentials?|authorization|cookie|token)"
+_NUMBER = r"""-?[0-9]+(?:\.[0-9]+)?(?:[\s"'\\,;)}\]&]|$)"""
+_MAY_ASSIGN = re.compile(rf"""{_NAME}\\?["']?\s*(?:[=:]\s*(?!{_NUMBER})\S|,\s*\\?["'])""")  # of a text in lower case
+_MAY_FLAG = re.compile(rf"{_NAME}\s+[^\s-]")
+_KEYS = ("hf", "sk", "pk", "rk", "ghp", "gho", "ghs", "pat", "nvapi", "xoxa", "xoxb", "xoxp")
+_PREFIXES = tuple(f"{key}{dash}" for key in _KEYS for dash in "-_")
+_SHAPES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (
+        ("bearer", "basic"),
+        re.compile(r"\b(bearer|basic)\s+(?!\*)[A-Za-z0-9._~+/=-]{4,}", re.IGNORECASE),
+        rf"\1 {MASK}",
+    ),
+    (
+        _PREFIXES,
+        re.compile(r"\b(?:hf|sk|pk|rk|ghp|gho|ghs|glpat|nvapi|xox[abp]|github_pat)[-_][A-Za-z0-9_-]{8,}"),
+        MASK,
+    ),
+    (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MASK),
+    (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), MASK),
+    (("@",), re.compile(r"://[^/\s@'\"<>]+@"), f"://{MASK}@"),
 )
 
 
@@ -55,11 +65,15 @@ class Masker:
     def text(self, text: str) -> str:
         for secret in self._known:
             text = text.replace(secret, MASK)
-        if _HINT.search(text) is None:
-            return text
-        for pattern, replacement in _SHAPES:
-            text = pattern.sub(replacement, text)
-        return _FLAG.sub(_masked, _ASSIGNED.sub(_masked, text))
+        lowered = text.lower()
+        for hints, pattern, replacement in _SHAPES:
+            if any(hint in lowered for hint in hints):
+                text = pattern.sub(replacement, text)
+        if _MAY_ASSIGN.search(lowered):
+            text = _ASSIGNED.sub(_masked, text)
+        if "--" in text and _MAY_FLAG.search(lowered):
+            text = _FLAG.sub(_masked, text)
+        return text
 
     def value(self, name: str, value: str) -> str:
         """The value of a named setting: hidden whole where the name guards a secret."""

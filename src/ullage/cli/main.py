@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
@@ -60,6 +61,13 @@ def run() -> NoReturn:
     except BrokenPipeError:
         _close_quietly()
         sys.exit(0)
+    except Exception as error:  # a fault of ours: one line still, and the way to the rest
+        if os.environ.get("ULLAGE_DEBUG"):
+            raise
+        _complain(
+            f"a fault in ullage itself: {type(error).__name__}: {error}", "ULLAGE_DEBUG=1 shows where; please report it"
+        )
+        sys.exit(70)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -70,6 +78,4 @@ def _complain(message: str, advice: str) -> None:
 
 def _close_quietly() -> None:
     """The reader of our pipe is gone: nothing is left to say, and the interpreter must not try at exit."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

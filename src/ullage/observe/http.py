@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import IncompleteRead, ProtocolError
+from urllib3.response import BaseHTTPResponse
+from urllib3.util import make_headers
 
 from ..evidence import Content, Evidence, Failure, Origin
 from ..masking import Masker
 from . import body, failures
-
-if TYPE_CHECKING:
-    from urllib3.connection import HTTPConnection
-    from urllib3.response import BaseHTTPResponse
 
 MAX_REDIRECTS = 3
 _CHUNK = 65536
@@ -123,8 +123,6 @@ class _Request:
         return Reply(response.status, response.reason or "", response.headers.get("location") or "", text, cut)
 
     def _body(self, response: BaseHTTPResponse, limit: int) -> tuple[bytearray, bool]:
-        from urllib3.exceptions import IncompleteRead, ProtocolError
-
         data = bytearray()
         read = getattr(response, "read1", response.read)  # urllib3 before 2.2 loses the last bytes of a broken body
         try:
@@ -152,8 +150,6 @@ def _same_server(here: SplitResult, there: SplitResult) -> bool:
 
 
 def _headers(parts: SplitResult, access: Access) -> dict[str, str]:
-    from urllib3.util import make_headers
-
     headers = make_headers(accept_encoding="gzip,deflate", user_agent="ullage")
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -164,8 +160,6 @@ def _headers(parts: SplitResult, access: Access) -> dict[str, str]:
 
 
 def _connection(parts: SplitResult, access: Access, timeout: float) -> HTTPConnection:
-    from urllib3.connection import HTTPConnection, HTTPSConnection
-
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     if parts.scheme != "https":
         return HTTPConnection(host, parts.port or 80, timeout=timeout)
