@@ -5,6 +5,7 @@ Each is checked against a replay of the engine's own loop in tests/replay.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,33 +36,56 @@ class DecodeReserve:
     clip: int = CLIP_TOKENS
 
     def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
-        counts = (self._while_running(size, demand, shape), self._in_transfer(size, demand, shape))
+        counts = [_first_failing(sums, floor_to(size, demand.page)) for sums in self._both(demand, shape)]
         return Admitted(min(counts), max(counts))
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
-        hold = demand.admitted(shape)
-        return spelled(size, count, hold + self.reserved, 0, f"each holds {hold:,} and keeps {self.reserved:,} back")
+        size, hold = floor_to(size, demand.page), demand.admitted(shape)
+        opening = f"each holds {hold:,} and keeps {self.reserved:,} back"
+        if (count + 1) * (hold + self.reserved) > size:
+            return spelled(size, count, hold + self.reserved, 0, opening)
+        sums = next(s for s in self._both(demand, shape) if _first_failing(s, size) == count)
+        needed = max(s.at(count) for s in sums)
+        taken = count * (hold + self.reserved)
+        return f"{opening}; {count:,} take {taken:,} of {size:,}, one more with its output needs {needed:,}"
 
-    def _in_transfer(self, size: int, demand: Demand, shape: Shape) -> int:
-        hold, whole = demand.admitted(shape), shape.prompt + min(shape.named_output, self.clip)
-        return _first_failing(hold + self.reserved, floor_to(size, demand.page) - max(hold + self.reserved, whole))
+    def _both(self, demand: Demand, shape: Shape) -> tuple[list[_Sum], list[_Sum]]:
+        """What the pool must hold for one more when k are in: while they run, and while they are in transfer."""
+        prompt, hold = shape.prompt, demand.admitted(shape)
+        each, whole = hold + self.reserved, prompt + min(shape.named_output, self.clip)
+        transfer = [_Sum(each, each), _Sum(each, whole)]
+        # Either side of each max() can be the larger. With none running there is nothing to retract.
+        running = [
+            _Sum(0, max(each, whole)),
+            _Sum(each, each, start=1),
+            _Sum(hold - prompt, each + whole, start=1),
+            _Sum(hold - prompt + self.reserved, whole, start=1),
+            _Sum(hold - 2 * prompt, 2 * whole, start=1),
+        ]
+        return running, transfer
 
-    def _while_running(self, size: int, demand: Demand, shape: Shape) -> int:
-        size, prompt = floor_to(size, demand.page), shape.prompt
-        hold, whole = demand.admitted(shape), prompt + min(shape.named_output, self.clip)
-        if max(hold + self.reserved, whole) > size:
-            return 0
-        # With k running, either side of each max() can be the larger: the first k at which one of the four sums is too
-        # large.
-        return min(
-            _first_failing(slope, size - fixed, start=1)
-            for slope, fixed in (
-                (hold + self.reserved, hold + self.reserved),
-                (hold - prompt, hold + self.reserved + whole),
-                (hold - prompt + self.reserved, whole),
-                (hold - 2 * prompt, 2 * whole),
-            )
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """slope * k + fixed, from k = start on."""
+
+    slope: int
+    fixed: int
+    start: int = 0
+
+    def at(self, k: int) -> int:
+        return self.slope * k + self.fixed if k >= self.start else 0
+
+    def first_above(self, size: int) -> int:
+        """The least k >= start at which it is above `size`. A very large number if none."""
+        if self.at(self.start) > size:
+            return self.start
+        return (size - self.fixed) // self.slope + 1 if self.slope > 0 else _NEVER
+
+
+def _first_failing(sums: Sequence[_Sum], size: int) -> int:
+    """With this many in, one of the sums is too large for one more."""
+    return min(s.first_above(size) for s in sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +118,10 @@ class TokenRatio:
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
         hold, common, future = demand.admitted(shape), demand.common(shape), min(shape.named_output, self.clip)
-        kept = (
-            f", {float(self.low):.3g} to {float(self.high):.3g} of {future:,} output kept back" if future else ""
-        )
+        kept = f", {float(self.low):.3g} to {float(self.high):.3g} of {future:,} output kept back" if future else ""
         shared = f"; all share {common:,}" if common else ""
         need = shape.prompt - common + future + demand.page
-        return (
-            f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more enters while over {need:,} are free"
-        )
+        return f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more enters while over {need:,} are free"
 
     def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
         future = min(shape.named_output, self.clip)
@@ -120,22 +140,11 @@ class PrefillPass:
         return Admitted.exactly(_first_reaching(demand.admitted(shape), room))
 
     def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
-        return spelled(
-            size,
-            count,
-            demand.admitted(shape),
-            0,
-            f"each holds {demand.admitted(shape):,} until its transfer has ended",
+        hold, need = demand.admitted(shape), shape.prompt + 1 + demand.page
+        return (
+            f"each holds {hold:,} until its transfer has ended; {count:,} take {count * hold:,} of {size:,}, "
+            f"one more enters while over {need:,} are free"
         )
-
-
-def _first_failing(slope: int | Fraction, room: int | Fraction, start: int = 0) -> int:
-    """The least k >= start with slope * k > room: k requests are in, and one more is not let in. A very large number if
-    none.
-    """
-    if slope * start > room:
-        return start
-    return int(room // slope) + 1 if slope > 0 else _NEVER
 
 
 def _first_reaching(slope: int | Fraction, room: int) -> int:
