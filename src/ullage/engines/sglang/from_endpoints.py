@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...evidence import Evidence
-from ...figure import Figure, Kind, Source, derived
-from .facts import Facts, argument_figures, plain, readings, role_of, words
-from .quantities import unit_of
+from ...figure import Figure, Source
+from ..server import Role
+from .facts import Facts, argument_figures, number, readings, role_of, words
+from .ranks import least_pool, over_ranks, rank_pools, ranks_counted
 
 _MEMORY = {
     "weight": "weights_gib",
@@ -33,7 +34,6 @@ _LOAD_QUEUES = {
     "decode_transfer_queue_reqs": "num_decode_transfer_queue_reqs",
     "decode_retracted_queue_reqs": "num_retracted_reqs",
 }
-_SUMMED = ("num_running_reqs", "num_queue_reqs", "num_used_tokens", "gen_tokens_per_s")
 
 
 def looks_like_server_info(data: Any) -> bool:
@@ -68,7 +68,7 @@ def looks_like_loads(data: Any) -> bool:
 def from_server_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
     """The arguments (after the engine resolved them), the pool, and what each data-parallel rank says of its memory."""
     place = Source(evidence.place)
-    states = [s for s in data.get("internal_states") or [] if isinstance(s, dict)]
+    states = _dicts(data.get("internal_states"))
     first = states[0] if states else {}
     args = argument_figures(
         {**{k: v for k, v in first.items() if v is not None}, **{k: v for k, v in data.items() if v is not None}}, place
@@ -80,26 +80,32 @@ def from_server_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
         pairs += _state_pairs(state, f"internal_states[{index}]", evidence)
     effective = readings(pairs)
     effective.update(words([("version", data.get("version"), Source(evidence.place, "version"))]))
-    effective.update(_unequal_ranks(states, evidence))
-    usage = readings(
-        [
-            ("gen_tokens_per_s", s.get("last_gen_throughput"), Source(evidence.place, f"internal_states[{i}]"))
-            for i, s in enumerate(states)
-        ]
-    )
+    places = [Source(evidence.place, f"internal_states[{index}]") for index in range(len(states))]
+    pools = rank_pools((i, _memory(s).get("token_capacity"), places[i]) for i, s in enumerate(states))
+    effective.update(least_pool(pools))
+    rates = (readings([("gen_tokens_per_s", s.get("last_gen_throughput"), places[i])]) for i, s in enumerate(states))
     return Facts(
         evidence,
         "server_info",
         args,
         effective,
-        usage,
+        over_ranks({str(rank): found for rank, found in enumerate(rates)}),
+        pools,
         role=role_of(data.get("disaggregation_mode") or first.get("disaggregation_mode")),
     )
 
 
-def _state_pairs(state: Mapping[str, Any], place: str, evidence: Evidence) -> list[tuple[str, Any, Source]]:
+def _dicts(data: Any) -> list[dict[str, Any]]:
+    return [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
+
+
+def _memory(state: Mapping[str, Any]) -> dict[str, Any]:
     memory = state.get("memory_usage")
-    memory = memory if isinstance(memory, dict) else {}
+    return memory if isinstance(memory, dict) else {}
+
+
+def _state_pairs(state: Mapping[str, Any], place: str, evidence: Evidence) -> list[tuple[str, Any, Source]]:
+    memory = _memory(state)
     pairs = [
         (name, memory.get(key), Source(evidence.place, f"{place}.memory_usage.{key}")) for key, name in _MEMORY.items()
     ]
@@ -115,30 +121,6 @@ def _state_pairs(state: Mapping[str, Any], place: str, evidence: Evidence) -> li
     pairs.append(("graph_total_gib", total, Source(evidence.place, f"{place}.memory_usage.graph")))
     running = "effective_max_running_requests_per_dp"
     return [*pairs, ("max_running_requests", state.get(running), Source(evidence.place, f"{place}.{running}"))]
-
-
-def _unequal_ranks(states: list[dict[str, Any]], evidence: Evidence) -> dict[str, Figure]:
-    """The pool by the least rank, with the range, where data-parallel ranks hold different pools."""
-    sizes = readings(
-        (str(i), (s.get("memory_usage") or {}).get("token_capacity"), Source(evidence.place, f"internal_states[{i}]"))
-        for i, s in enumerate(states)
-    )
-    tokens = [f.number for f in sizes.values()]
-    if len(set(tokens)) < 2:
-        return {}
-    name = "max_total_num_tokens"
-    return {
-        name: Figure(
-            name,
-            min(tokens),
-            "tokens",
-            Kind.DERIVED,
-            inputs=tuple(sizes.values()),
-            note="the least of the data-parallel ranks",
-            low=min(tokens),
-            high=max(tokens),
-        )
-    }
 
 
 def from_model_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
@@ -162,25 +144,35 @@ def from_models(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
 
 
 def _loads(data: Any) -> list[dict[str, Any]]:
-    entries: Any = data.get("loads") if isinstance(data, dict) else data
-    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    return _dicts(data.get("loads") if isinstance(data, dict) else data)
 
 
 def from_loads(evidence: Evidence, data: Any) -> Facts:
     """Load per data-parallel rank. On a decode server "waiting" includes prealloc, transfer and retracted."""
+    loads = _loads(data)
+    numbers = [entry.get("dp_rank", index) for index, entry in enumerate(loads)]
     ranks = {
-        f"DP{entry.get('dp_rank', index)}": _load_usage(entry, f"[{index}]", evidence)
-        for index, entry in enumerate(_loads(data))
+        f"DP{n}": _load_usage(entry, f"[{i}]", evidence)
+        for i, (n, entry) in enumerate(zip(numbers, loads, strict=True))
     }
     effective = readings(
         (name, entry.get(key), Source(evidence.place, f"[{i}].{key}"))
-        for i, entry in enumerate(_loads(data))
+        for i, entry in enumerate(loads)
         for key, name in _LOAD_EFFECTIVE.items()
     )
-    mode = (_loads(data)[0].get("disaggregation") or {}).get("mode")
-    return Facts(
-        evidence, "loads", {}, effective, over_ranks(ranks), ranks if len(ranks) > 1 else {}, role=role_of(mode)
+    pools = rank_pools(
+        (n, entry.get("max_total_num_tokens"), Source(evidence.place, f"[{i}].max_total_num_tokens"))
+        for i, (n, entry) in enumerate(zip(numbers, loads, strict=True))
     )
+    effective.update(least_pool(pools))
+    effective.update(ranks_counted(numbers, Source(evidence.place, "dp_rank"), "that answered"))
+    told_apart = {rank: {**found, **pools.get(rank, {})} for rank, found in ranks.items()} if len(ranks) > 1 else {}
+    return Facts(evidence, "loads", {}, effective, over_ranks(ranks), told_apart, role=_load_role(loads[0]))
+
+
+def _load_role(entry: Mapping[str, Any]) -> Role:
+    queues = entry.get("disaggregation")
+    return role_of(queues.get("mode") if isinstance(queues, dict) else None)
 
 
 def _load_usage(entry: Mapping[str, Any], place: str, evidence: Evidence) -> dict[str, Figure]:
@@ -192,34 +184,8 @@ def _load_usage(entry: Mapping[str, Any], place: str, evidence: Evidence) -> dic
         for key, name in _LOAD_QUEUES.items()
     ]
     usage = readings(pairs)
-    if (
-        "num_running_reqs" not in usage
-        and {"num_reqs", "num_waiting_reqs"} <= entry.keys()
-        and plain(entry["num_reqs"])
-    ):
-        running = int(entry["num_reqs"]) - int(entry["num_waiting_reqs"])
-        usage.update(
-            readings([("num_running_reqs", running, Source(evidence.place, f"{place}.num_reqs - num_waiting_reqs"))])
-        )
+    every, waiting = number(entry.get("num_reqs")), number(entry.get("num_waiting_reqs"))
+    if "num_running_reqs" not in usage and every is not None and waiting is not None:
+        source = Source(evidence.place, f"{place}.num_reqs - num_waiting_reqs")
+        usage.update(readings([("num_running_reqs", every - waiting, source)]))
     return usage
-
-
-def over_ranks(ranks: Mapping[str, Mapping[str, Figure]]) -> dict[str, Figure]:
-    """Counts summed over data-parallel ranks, shares by the fullest."""
-    usage: dict[str, Figure] = {}
-    for name in dict.fromkeys(name for rank in ranks.values() for name in rank):
-        figures = tuple(rank[name] for rank in ranks.values() if name in rank)
-        usage[name] = figures[0] if len(figures) == 1 else _together(name, figures)
-    return usage
-
-
-def _together(name: str, figures: tuple[Figure, ...]) -> Figure:
-    numbers = [f.number for f in figures]
-    if is_count(name):
-        return derived(name, sum(numbers), unit_of(name), figures, f"sum over {len(figures)} data-parallel ranks")
-    return derived(name, max(numbers), unit_of(name), figures, f"the fullest of {len(figures)} data-parallel ranks")
-
-
-def is_count(name: str) -> bool:
-    """Does the quantity add up over ranks? Shares, ratios and rates per request do not."""
-    return name in _SUMMED or name.endswith(("_reqs", "_tokens", "_slots", "_total", "_tokens_per_s"))

@@ -12,9 +12,9 @@ from ...evidence import Evidence, Log
 from ...figure import Figure, Kind, Source, derived
 from ..server import EarlierStart
 from .facts import Facts, argument_figures
-from .from_endpoints import is_count
 from .lines import Event, Step
 from .quantities import unit_of
+from .ranks import is_count, ranks_counted
 from .starts import Start, servers_of, starts_of
 
 _START_STEPS = (
@@ -138,17 +138,7 @@ def _ranks_seen(start: Start, evidence: Evidence) -> dict[str, Figure]:
     source = source_of(evidence, start.events[0])
     told = ", ".join(f"{kind} {_spans(numbers)}" for kind, numbers in seen.items())
     found = {"ranks_seen": Figure("ranks_seen", told, "", Kind.READ, Source(source.evidence, "rank tags"))}
-    ranks = seen.get("DP", set())
-    if len(ranks) > 1 and ranks == set(range(len(ranks))):
-        found["dp_size"] = Figure(
-            "dp_size",
-            len(ranks),
-            "",
-            Kind.INFERRED,
-            Source(source.evidence, "rank tags"),
-            note="the data-parallel ranks that write into this log",
-        )
-    return found
+    return found | ranks_counted(seen.get("DP", ()), Source(source.evidence, "rank tags"), "that write into this log")
 
 
 def _spans(numbers: set[int]) -> str:

@@ -12,8 +12,8 @@ from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
 from ..server import Role
 from .facts import Facts, argument_figures, number, role_of
-from .from_endpoints import over_ranks
 from .quantities import unit_of
+from .ranks import POOL, least_pool, over_ranks, ranks_counted
 
 _RENAMED = {
     "num_requests_running": "num_running_reqs",
@@ -96,6 +96,7 @@ def looks_like_sglang(samples: Samples) -> bool:
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
     """Gauges per data-parallel rank. They refresh when a batch is logged: a hung server's are stale."""
     ranks: dict[str, dict[str, Figure]] = defaultdict(dict)
+    pools: dict[str, dict[str, Figure]] = {}
     effective: dict[str, Figure] = {}
     for name, sample in _known(samples.samples):
         figure = _figure(name, sample, evidence)
@@ -103,16 +104,30 @@ def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
             continue
         if name in _CONSTANTS:
             effective[name] = _least(effective.get(name), figure)
+            if name == POOL and _rank(sample):
+                pools[_rank(sample)] = {name: figure}
         else:
             ranks[_rank(sample)].setdefault(name, figure)
     usage = over_ranks(_without_twins(ranks))
     effective.update(_page_size(samples, evidence))
-    told_apart = {rank: found for rank, found in ranks.items() if rank} if len(ranks) > 2 else {}
+    effective.update(least_pool(pools))
+    numbers = {rank.removeprefix("DP") for rank in (*ranks, *pools) if rank}
+    effective.update(ranks_counted(numbers, Source(evidence.place, "dp_rank"), "of this page"))
+    told_apart = {rank: {**ranks.get(rank, {}), **pools.get(rank, {})} for rank in map("DP{}".format, sorted(numbers))}
     labels = _labels(samples.samples)
     served = argument_figures(
         {"served_model_name": labels.get("model_name") or labels.get("name")}, Source(evidence.place, "label")
     )
-    return Facts(evidence, "metrics", served, effective, usage, told_apart, _role(labels), notes=samples.problems)
+    return Facts(
+        evidence,
+        "metrics",
+        served,
+        effective,
+        usage,
+        told_apart if len(numbers) > 1 else {},
+        _role(labels),
+        notes=samples.problems,
+    )
 
 
 def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:

@@ -121,7 +121,9 @@ def join(parts: list[Facts]) -> Joined:
     joined.effective = _first(_ordered(parts, _TRUST), "effective")
     for part in _ordered(parts, ("server_info", "log")):
         for name in _RESOLVED & part.args.keys():
-            joined.effective.setdefault(name, _in_effect(part.args[name]))
+            held = joined.effective.get(name)
+            if held is None or held.kind is Kind.INFERRED:
+                joined.effective[name] = _in_effect(part.args[name])
     joined.usage = _first(_ordered(parts, _USAGE_TRUST), "usage")
     joined.usage.update(_gauge_beside_load(parts))
     joined.earlier = tuple(start for p in parts for start in p.earlier)
@@ -157,7 +159,8 @@ def _gauge_beside_load(parts: Sequence[Facts]) -> dict[str, Figure]:
 def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
     ordered = _ordered(parts, _TRUST)
     for name in dict.fromkeys(name for p in ordered for name in p.effective):
-        figures = [p.effective[name] for p in ordered if name in p.effective]
+        stated = [p.effective[name] for p in ordered if name in p.effective]
+        figures = [figure for figure in stated if figure.kind is not Kind.INFERRED]
         if name not in ("version", "model_class") and _differ(figures):
             yield Disagreement(
                 name,
@@ -174,8 +177,8 @@ def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
 
 
 def _differ(figures: Sequence[Figure]) -> bool:
-    first = figures[0]
-    return any(not _equal(first, other) for other in figures[1:])
+    first = next(iter(figures), None)
+    return first is not None and any(not _equal(first, other) for other in figures[1:])
 
 
 def _equal(a: Figure, b: Figure) -> bool:

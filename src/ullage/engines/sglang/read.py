@@ -66,12 +66,21 @@ def _server(joined: Joined) -> Server:
         ceilings=ceilings_of(joined),
         usage={**joined.usage, **_room(joined)},
         default_output=default_output(joined),
-        ranks=tuple(Rank(rank, dict(found)) for p in joined.parts for rank, found in sorted(p.rank_usage.items())),
+        ranks=_ranks(joined),
         earlier=joined.earlier,
         disagreements=joined.disagreements,
         evidence=_evidence(joined),
         notes=_notes(joined),
     )
+
+
+def _ranks(joined: Joined) -> tuple[Rank, ...]:
+    """Each rank once, its figures by the order of trust that the parts stand in."""
+    ranks: dict[str, dict[str, Figure]] = {}
+    for part in joined.parts:
+        for rank, found in part.rank_usage.items():
+            ranks[rank] = {**found, **ranks.get(rank, {})}
+    return tuple(Rank(name, ranks[name]) for name in sorted(ranks, key=lambda name: (len(name), name)))
 
 
 def _evidence(joined: Joined) -> tuple[Evidence, ...]:
