@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..deployment import Deployment
 from ..engines.server import Server
 from ..evidence import Failure
+from ..figure import Figure, Source, read
 from .base import Hit, Severity, rule
 
 _UNKNOWN = "use, queues and evictable cache now; retractions; transfer and latency histograms"
@@ -19,25 +20,24 @@ def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
     """
     for server in deployment.workers:
         flag = server.figure("enable_metrics")
-        refused = next(
-            (
-                e
-                for e in deployment.failed
-                if e.topic == "metrics" and e.origin.target == server.name and _is_absent(e.content)
-            ),
-            None,
-        )
-        if refused or flag.value is False:
+        found = flag if flag.value is False else _absent_page(deployment, server)
+        if found is not None:
             yield Hit(
                 server.name,
                 f"no metrics, so not known: {_UNKNOWN}",
-                (flag,),
+                (found,),
                 "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)",
             )
 
 
-def _is_absent(content: object) -> bool:
-    return isinstance(content, Failure) and content.status == "404"
+def _absent_page(deployment: Deployment, server: Server) -> Figure | None:
+    """What the server said when it was asked for its metrics, if it said that there are none."""
+    for item in deployment.failed:
+        content = item.content
+        asked = item.topic == "metrics" and item.origin.target == server.name
+        if asked and isinstance(content, Failure) and content.status == "404":
+            return read("metrics_page", content.status, "", Source(item.place))
+    return None
 
 
 @rule("open-to-the-network", Severity.WARNING, "The server is open to the network without a key")
@@ -59,4 +59,4 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
 
 def _arguments_known(server: Server) -> bool:
     """Only where the arguments were seen is a missing key known to be missing."""
-    return server.figure("model_path").known or server.figure("retry_max_retries").known
+    return server.figure("requested_host").known or server.figure("retry_max_retries").known

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..capacity.limits import limits
 from ..capacity.request import Shape
-from ..deployment import Deployment, reach_of
+from ..deployment import Deployment, reach_of, total_context
 from ..engines.server import Role, Server
 from ..engines.sglang.deepseek_v4 import context_bytes_per_token
 from ..figure import Figure, derived
@@ -80,36 +80,28 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
         length = _last_length_bound_by(server, "request slots")
         if slots is None or length is None or server.role is Role.PREFILL:
             continue
+        total = slots.size.count * slots.partitions
         running, use, queued = server.use("num_running_reqs"), server.use("token_usage"), server.use("num_queue_reqs")
         busy = (
             running.known
             and use.known
             and queued.known
-            and running.number >= slots.size.number
+            and running.number >= total
             and use.number < 0.7
             and queued.number > 0
         )
-        kv = next(p for p in server.pools if p.name == "KV pool")
-        says = (
-            f"up to {length:,} tokens a request, {slots.size.count * slots.partitions:,} request slots bind and KV is"
-            " left over"
-        )
+        context = total_context(server)
+        says = f"up to {length:,} tokens a request, {total:,} request slots bind and KV is left over"
         if busy:
             says += f"; now {queued.count:,} wait at {use.number:.0%} KV use"
         yield Hit(
             server.name,
             says,
-            (slots.size, kv.size, *((running, use, queued) if busy else ())),
-            _more_slots(kv.size, slots.size),
+            (slots.size, context, *((running, use, queued) if busy else ())),
+            f"if short requests queue, raise --max-running-requests above {total:,}; the pool holds"
+            f" {context.count // 4096:,} of 4,096 tokens",
             Severity.WARNING if busy else None,
         )
-
-
-def _more_slots(kv: Figure, slots: Figure) -> str:
-    return (
-        f"if short requests queue, raise --max-running-requests above {slots.count:,}; the pool holds"
-        f" {kv.count // 4096:,} of 4,096 tokens"
-    )
 
 
 def _last_length_bound_by(server: Server, name: str) -> int | None:
@@ -209,7 +201,7 @@ def full_of_cache(deployment: Deployment) -> Iterator[Hit]:
     """
     for server in deployment.workers:
         pool, evictable, used = (
-            server.figure("max_total_num_tokens"),
+            total_context(server),
             server.use("kv_evictable_tokens"),
             server.use("num_used_tokens"),
         )

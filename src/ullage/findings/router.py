@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..capacity.request import Shape
 from ..deployment import Deployment, answer
 from ..engines.server import Server
-from ..figure import Figure
+from ..figure import Figure, derived
 from .base import Hit, Severity, rule
 
 
@@ -40,8 +40,12 @@ def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
 
 def _in_flight(deployment: Deployment) -> Figure | None:
     found = answer(deployment, Shape(4096))
-    admits = found.chain.admits if found.chain else next((a.admits for a in found.by_server.values()), None)
-    return admits if admits and admits.known else None
+    admits = [found.chain.admits] if found.chain else [limits.admits for limits in found.by_server.values()]
+    if not admits or not all(figure.known for figure in admits):
+        return None
+    if len(admits) == 1:
+        return admits[0]
+    return derived("admits", sum(f.count for f in admits), "requests", tuple(admits), "sum over the workers")
 
 
 @rule("router-token-bucket", Severity.WARNING, "The router's limit is a token bucket, not a cap")
@@ -115,11 +119,11 @@ def router_flags(deployment: Deployment) -> Iterator[Hit]:
     comma they are no URL.
     """
     for router in deployment.routers:
-        for note in router.notes:
-            if "comma" in note:
-                yield Hit(
-                    router.name,
-                    note,
-                    (router.figure("max_concurrent_requests"),),
-                    "write --prefill URL PORT, with a space",
-                )
+        joined = router.figure("urls_with_a_comma")
+        if joined.known:
+            yield Hit(
+                router.name,
+                f"{joined.value}: the bootstrap port stands after a space, not a comma; the router refuses to start",
+                (joined,),
+                "write --prefill URL PORT, with a space",
+            )

@@ -41,7 +41,6 @@ class RouterFlags:
     prefill: tuple[str, ...]
     decode: tuple[str, ...]
     workers: tuple[str, ...]
-    problems: tuple[str, ...]
 
 
 def from_argv(evidence: Evidence, argv: Argv) -> RouterFlags:
@@ -60,7 +59,9 @@ def from_argv(evidence: Evidence, argv: Argv) -> RouterFlags:
         )
     prefill, decode = ([group[0] for group in given.get(name, []) if group] for name in ("prefill", "decode"))
     workers = [url for group in given.get("worker_urls", []) for url in group]
-    return RouterFlags(figures, tuple(prefill), tuple(decode), tuple(workers), _problems([*prefill, *decode, *workers]))
+    if joined := [url for url in (*prefill, *decode, *workers) if "," in url]:
+        figures["urls_with_a_comma"] = configured("urls_with_a_comma", " ".join(joined), "", Source(place, "--prefill"))
+    return RouterFlags(figures, tuple(prefill), tuple(decode), tuple(workers))
 
 
 def _grouped(words: Sequence[str]) -> dict[str, list[list[str]]]:
@@ -90,13 +91,3 @@ def _figure(name: str, given: Mapping[str, list[list[str]]], place: str) -> Figu
         return configured(name, int(words[0]), _DEFAULTS.get(name, (0, ""))[1], source)
     except (IndexError, ValueError):
         return None
-
-
-def _problems(urls: Sequence[str]) -> tuple[str, ...]:
-    """A port joined to a URL with a comma is refused by the router at start."""
-    return tuple(
-        f"{url}: the bootstrap port stands after a space, not a comma (--prefill URL PORT); the router refuses this at"
-        " start"
-        for url in urls
-        if "," in url
-    )

@@ -44,7 +44,6 @@ class _Known:
     figures: dict[str, Figure] = field(default_factory=dict)
     usage: dict[str, Figure] = field(default_factory=dict)
     workers: dict[str, str] = field(default_factory=dict)  # URL -> role word
-    notes: list[str] = field(default_factory=list)
 
 
 def is_routers(evidence: Evidence) -> bool:
@@ -105,7 +104,6 @@ def _gather(known: _Known, item: Evidence) -> None:
             | dict.fromkeys(flags.decode, "decode")
             | dict.fromkeys(flags.workers, "regular")
         )
-        known.notes += flags.problems
     elif isinstance(content, Samples):
         _gather_samples(known, item, content)
     elif isinstance(content, Document):
@@ -213,7 +211,6 @@ def _server(target: str, known: _Known) -> Server:
         usage=known.usage,
         evidence=tuple(known.evidence),
         workers=tuple(known.workers),
-        notes=tuple(known.notes),
     )
 
 
