@@ -19,6 +19,7 @@ from ullage.observe.log_file import LogScan, read_log
 READ_AT = datetime(2026, 11, 29, 12, tzinfo=timezone.utc)
 URL = "http://127.0.0.1:30000"
 DAY = "2026-11-29"
+_SUMMARY = {"context": 32768, "running": 64, "chunk": 8192, "budget": 16384, "at": "10:00"}
 
 
 def log(name: str, *lines: str) -> Evidence:
@@ -54,23 +55,19 @@ def server_args(**arguments: object) -> str:
     return f"server_args=ServerArgs({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
-def start(
-    tokens: int,
-    *besides: str,
-    context: int = 32768,
-    running: int = 64,
-    chunk: int = 8192,
-    budget: int = 16384,
-    at: str = "10:00",
-    **arguments: object,
-) -> tuple[str, ...]:
-    """The lines of one start of an SGLang server; `besides` stand where its pools are made."""
+def start(tokens: int, *besides: str, **given: object) -> tuple[str, ...]:
+    """The lines of one start of an SGLang server; `besides` stand where its pools are made.
+
+    `given`: `context`, `running`, `chunk`, `budget` of the summary, `at` (the time), and arguments of the server.
+    """
+    told = {name: given.pop(name, value) for name, value in _SUMMARY.items()}
+    at = told["at"]
     summary = (
-        f"max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={budget}, "
-        f"max_running_requests={running}, context_len={context}, available_gpu_mem=9.81 GB"
+        f"max_total_num_tokens={tokens}, chunked_prefill_size={told['chunk']}, max_prefill_tokens={told['budget']}, "
+        f"max_running_requests={told['running']}, context_len={told['context']}, available_gpu_mem=9.81 GB"
     )
     return (
-        f"[{DAY} {at}:00] {server_args(**arguments)}",
+        f"[{DAY} {at}:00] {server_args(**given)}",
         f"[{DAY} {at}:05 TP0] Load weight begin. avail mem=93.70 GB",
         f"[{DAY} {at}:30 TP0] Load weight end. type=SmallForCausalLM, avail mem=52.27 GB, mem usage=41.43 GB.",
         *(f"[{DAY} {at}:31 TP0] {line}" for line in besides),

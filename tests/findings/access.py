@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from tests.evidence import URL, argv, document, failed, log, start
+from ullage.findings.base import Severity
+
+from .scenario import Scenario, Scenarios
+
+INFO = {"model_path": "/models/small", "mem_fraction_static": 0.8, "host": "127.0.0.1"}
+LAUNCH = "python -m sglang.launch_server --model-path /models/small --host"
+ROUTER = "python -m sglang_router.launch_router --worker-urls http://10.0.0.1:30000 --host"
+
+METRICS = (
+    Scenario(
+        fires=(log("start.log", *start(100_000, enable_metrics=False)),),
+        silent=(log("start.log", *start(100_000, enable_metrics=True)),),
+        says=("no metrics", "queues"),
+        advice="--enable-metrics",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(document(URL, "server_info", INFO), failed(URL, "metrics", "404")),
+        silent=(document(URL, "server_info", INFO), failed(URL, "metrics", "timeout")),
+        says=("no metrics",),
+        advice="--enable-metrics",
+        severity=Severity.INFO,
+    ),
+)
+OPEN = (
+    Scenario(
+        fires=(document(URL, "server_info", INFO | {"host": "0.0.0.0", "api_key": None}),),
+        silent=(document(URL, "server_info", INFO | {"host": "0.0.0.0", "api_key": "k3y-of-nobody"}),),
+        says=("0.0.0.0", "without a key"),
+        advice="--api-key",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(argv(f"{LAUNCH} ::"),),
+        silent=(argv(f"{LAUNCH} :: --api-key k3y-of-nobody"),),
+        says=("::",),
+        advice="--host 127.0.0.1",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(argv(f"{ROUTER} 0.0.0.0"),),
+        silent=(argv(f"{ROUTER} 127.0.0.1"),),
+        says=("0.0.0.0",),
+        advice="--api-key",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # without its arguments nobody knows that a server has no key
+        fires=(log("start.log", *start(100_000, host="0.0.0.0")),),
+        silent=(
+            log("start.log", *start(100_000)[1:], "INFO:     Uvicorn running on http://0.0.0.0:30000"),
+            document(URL, "model_info", {"model_path": "/models/small", "is_generation": True}),
+        ),
+        says=("0.0.0.0",),
+        advice="--api-key",
+        severity=Severity.WARNING,
+    ),
+)
+SCENARIOS: Scenarios = {"metrics-disabled": METRICS, "open-to-the-network": OPEN}

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from tests.evidence import argv, log, start
+from ullage.findings.base import Severity
+
+from .scenario import Scenario, Scenarios
+
+TOKENS = 100_000
+STATES = "Mamba Cache is allocated. max_mamba_cache_size: 96, conv_state size: 0.10GB, ssm_state size: 2.00GB"
+PREFILL, DECODE = {"disaggregation_mode": "prefill"}, {"disaggregation_mode": "decode", "port": 30001}
+
+LOWERED = (
+    Scenario(
+        fires=(log("start.log", *start(TOKENS, running=64, max_running_requests=256)),),
+        silent=(log("start.log", *start(TOKENS, running=64, max_running_requests=256, dp_size=4)),),
+        says=("running requests", "256 asked for", "64 in effect", "50,000"),
+        advice="--mem-fraction-static",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(TOKENS, STATES, running=32, max_running_requests=256)),),
+        silent=(log("start.log", *start(TOKENS, STATES, running=32, max_running_requests=32)),),
+        says=("256 asked for", "32 in effect", "recurrent-state slots"),
+        advice="--max-mamba-cache-size",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(TOKENS, max_total_tokens=200_000, page_size=64)),),
+        silent=(log("start.log", *start(99_968, max_total_tokens=TOKENS, page_size=64)),),
+        says=("KV pool", "200,000 asked for", "100,000 in effect", "memory holds less"),
+        advice="--max-total-tokens",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(TOKENS, context=32_768, context_length=131_072)),),
+        silent=(log("start.log", *start(TOKENS, context=32_768, context_length=32_768)),),
+        says=("131,072 asked for", "32,768 in effect"),
+        advice="ask for what is in effect",
+        severity=Severity.WARNING,
+    ),
+)
+UNBOUNDED = (
+    Scenario(
+        fires=(log("start.log", *start(TOKENS)),),
+        silent=(log("start.log", *start(TOKENS, preferred_sampling_params='{"max_new_tokens": 2048}')),),
+        says=("3 chat requests are safe", "max_tokens"),
+        advice="--preferred-sampling-params",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(TOKENS, **DECODE)),),
+        silent=(log("start.log", *start(TOKENS, **PREFILL)),),
+        says=("3 chat requests are safe",),
+        advice="max_tokens in the clients",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(TOKENS)),),
+        silent=(argv("python -m sglang.launch_server --model-path /models/small"),),  # no pool, so no number
+        says=("3 chat requests are safe",),
+        advice="max_tokens",
+        severity=Severity.INFO,
+    ),
+)
+ROLES = (
+    Scenario(
+        fires=(
+            log("prefill.log", *start(300_000, context=131_072, **PREFILL)),
+            log("decode.log", *start(300_000, context=65_536, **DECODE)),
+        ),
+        silent=(
+            log("prefill.log", *start(300_000, context=131_072, **PREFILL)),
+            log("decode.log", *start(200_000, context=131_072, **DECODE)),
+        ),
+        says=("prefill accepts up to 131,072", "decode 65,536"),
+        advice="--context-length 65536",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(
+            log("prefill.log", *start(50_000, context=131_072, **PREFILL)),
+            log("decode.log", *start(300_000, context=131_072, **DECODE)),
+        ),
+        silent=(log("decode.log", *start(50_000, context=131_072, **DECODE)),),
+        says=("prefill accepts up to 50,000", "decode 131,072"),
+        advice="larger pool",
+        severity=Severity.WARNING,
+    ),
+)
+SCENARIOS: Scenarios = {"limit-lowered": LOWERED, "no-output-bound": UNBOUNDED, "roles-differ-in-length": ROLES}

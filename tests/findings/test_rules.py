@@ -1,0 +1,60 @@
+"""Every rule of the catalogue, through the public path: a case where it speaks, and one where it is rightly silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.evidence import ungrounded
+from ullage.findings.base import CATALOGUE, Finding
+from ullage.report.model import report_on
+
+from . import access, limits, load, pools, router, starts
+from .scenario import Items, Scenario, Scenarios
+
+SCENARIOS: Scenarios = {}
+for module in (access, limits, load, pools, router, starts):
+    SCENARIOS |= module.SCENARIOS
+EVERY = [pytest.param(i, s, id=f"{i}-{n}") for i, several in SCENARIOS.items() for n, s in enumerate(several, 1)]
+
+
+def found(items: Items, rule: str) -> list[Finding]:
+    report = report_on(items)
+    assert report.deployment.servers
+    assert not report.unclaimed
+    return [finding for finding in report.findings if finding.id == rule]
+
+
+@pytest.mark.parametrize("rule", sorted(CATALOGUE))
+def test_every_rule_has_a_case_where_it_speaks_and_one_where_it_is_silent(rule: str) -> None:
+    assert SCENARIOS.get(rule), f"write a scenario for {rule} in tests/findings/{CATALOGUE[rule].subject}.py"
+    assert all(scenario.fires and scenario.silent for scenario in SCENARIOS[rule])
+
+
+def test_every_scenario_is_of_a_rule() -> None:
+    assert SCENARIOS.keys() <= CATALOGUE.keys()
+
+
+@pytest.mark.parametrize(("rule", "scenario"), EVERY)
+def test_it_speaks(rule: str, scenario: Scenario) -> None:
+    told = "\n".join(finding.says for finding in found(scenario.fires, rule))
+    assert [words for words in scenario.says if words not in told] == [], told
+
+
+@pytest.mark.parametrize(("rule", "scenario"), EVERY)
+def test_it_advises(rule: str, scenario: Scenario) -> None:
+    findings = found(scenario.fires, rule)
+    assert any(scenario.advice in finding.advice for finding in findings), [f.advice for f in findings]
+    assert {finding.severity for finding in findings} == {scenario.severity}
+    assert all(finding.where and finding.subject == CATALOGUE[rule].subject for finding in findings)
+
+
+@pytest.mark.parametrize(("rule", "scenario"), EVERY)
+def test_its_evidence_says_where_it_comes_from(rule: str, scenario: Scenario) -> None:
+    for finding in found(scenario.fires, rule):
+        assert any(figure.known for figure in finding.evidence)
+        assert ungrounded(finding.evidence) == []
+
+
+@pytest.mark.parametrize(("rule", "scenario"), EVERY)
+def test_it_keeps_silent(rule: str, scenario: Scenario) -> None:
+    assert [finding.says for finding in found(scenario.silent, rule)] == []
