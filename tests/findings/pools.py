@@ -11,6 +11,7 @@ PREFILL = {"disaggregation_mode": "prefill", "mem_fraction_static": 0.78}
 SIZING = "DSv4 memory calculation: bytes_per_full_token={}, available_bytes=32.09 GB, full_token=2138368"
 SIZES = "DSv4 pool sizes: full=2138368, swa={}, c4=534592, c128=16706, c4_state=6680, c128_state=106880"
 STATES = "Mamba Cache is allocated. max_mamba_cache_size: 96, conv_state size: 0.50GB, ssm_state size: {}GB"
+DRAFTED = ", intermediate_ssm_state_cache size: 5.00GB, intermediate_conv_window_cache size: 0.75GB"
 KV = "KV Cache is allocated. #tokens: 100000, K size: 4.00 GB, V size: 4.00 GB"
 
 
@@ -104,6 +105,13 @@ RECURRENT = (
         silent=(log("start.log", *start(100_000, STATES.format("2.00"), KV)),),
         says=("20.50 GiB", "8.00 GiB"),
         advice="--mamba-full-memory-ratio",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(100_000, STATES.format("8.00") + DRAFTED, KV)),),
+        silent=(log("start.log", *start(100_000, STATES.format("8.00"), KV)),),
+        says=("14.25 GiB",),
+        advice="--max-mamba-cache-size",
         severity=Severity.INFO,
     ),
 )

@@ -150,6 +150,14 @@ def _exchange(server: Server, charged: Figure, context: Figure) -> str:
     return f"--swa-full-tokens-ratio {smaller}{more} if the window pool still holds every running request"
 
 
+_STATE_BYTES = (
+    "mamba_conv_state_gib",
+    "mamba_ssm_state_gib",
+    "mamba_intermediate_ssm_gib",
+    "mamba_intermediate_conv_gib",
+)
+
+
 @rule("states-take-the-pool", Severity.INFO, "Recurrent states take most of the pool's bytes")
 def states_take_the_pool(deployment: Deployment) -> Iterator[Hit]:
     """A model with recurrent layers (Mamba, GDN, KDA) splits its pool memory between state slots and KV.
@@ -158,10 +166,7 @@ def states_take_the_pool(deployment: Deployment) -> Iterator[Hit]:
     leave KV for long ones.
     """
     for server in deployment.workers:
-        states = [
-            server.figure(n) for n in ("mamba_conv_state_gib", "mamba_ssm_state_gib", "mamba_intermediate_ssm_gib")
-        ]
-        known = tuple(f for f in states if f.known)
+        known = tuple(f for f in map(server.figure, _STATE_BYTES) if f.known)
         kv = server.figure("kv_total_gib")
         if not known or not kv.known or not kv.number:
             continue
