@@ -155,6 +155,7 @@ def test_two_commands_of_a_script_and_two_processes_of_ps_are_two_items(path: Pa
         '{"msg":"args=1"}\n{"msg":"pool=2"}\n',
         "[11:19:46 TP0] args=1\n[11:19:47 TP0] pool=2",
         "words\nargs=1\npool=2\n",
+        "llama-server  | args=1\n\nllama-server  | pool=2\n",
         "\0\0\0\0args=1\npool=2\n",
     ],
 )
@@ -162,6 +163,10 @@ def test_logs(path: Path, text: str) -> None:
     content = one(path, text)
     assert isinstance(content, Log), content
     assert [re.sub(r".*(args=1|pool=2).*", r"\1", line.text) for line in content.lines] == ["args=1", "pool=2"]
+
+
+def test_a_pipe_behind_one_word_makes_no_log_of_a_script(path: Path) -> None:
+    assert argv(path, f"env | sort\n{COMMAND}").words[0] == "python"
 
 
 def test_one_record_of_a_collector_is_a_log(path: Path) -> None:
