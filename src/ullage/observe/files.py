@@ -124,6 +124,6 @@ def _is_log(text: str) -> bool:
 
 
 def _has_log_line(text: str) -> bool:
-    """A line with a time, or a collector's name before every line (in a script, single words stand before a pipe too)."""
+    """A line with a time, or a collector's name before every line (in a script, one word can stand before a pipe)."""
     found = [strip(line) for line in text.splitlines() if line.strip()]
     return any(line.time or _TIMED.match(line.rest) for line in found) or all(line.stream for line in found)
