@@ -49,7 +49,7 @@ QUEUES = (
         silent=(ran(decode_batch(1, prealloc_req=0, transfer_req=0, queue_req=7), mode="decode"),),
         says=("decode prealloc queue", "7 waiting", "no pool tokens"),
         advice="--mem-fraction-static",
-        severity=Severity.INFO,  # one line shows no growth
+        severity=Severity.WARNING,  # one line shows no growth, but more wait than run
     ),
     Scenario(
         fires=(ran(decode_batch(1, transfer_req=1), decode_batch(2, transfer_req=6), mode="decode"),),
@@ -70,7 +70,7 @@ QUEUES = (
         silent=(document(URL, "loads", [{"dp_rank": 0, "num_reqs": 5, "num_waiting_reqs": 0}]),),
         says=("3 waiting",),
         advice="add servers",
-        severity=Severity.WARNING,
+        severity=Severity.INFO,  # one look at a short queue shows no growth
     ),
     Scenario(
         fires=(metrics(URL, *gauges(num_prefill_inflight_queue_reqs=5)),),

@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ..deployment import Deployment
-from ..engines.server import Role
+from ..engines.server import Role, Server
 from ..figure import Figure
 from .base import Hit, Severity, rule
 
-# queue: who is short when it grows, and what to do
-_QUEUES = {
-    "num_decode_prealloc_queue_reqs": (
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """A queue, who is short when it grows, and what to do. `works`: a few in it are no waiting but work under way."""
+
+    name: str
+    short: str
+    advice: str
+    works: bool = False
+
+
+_QUEUES = (  # the first that holds somebody gives the advice
+    _Queue(
+        "num_decode_prealloc_queue_reqs",
         "decode has no pool tokens or slots for them",
         "give decode a larger pool (--mem-fraction-static) or more decode servers",
     ),
-    "num_decode_transfer_queue_reqs": (
+    _Queue(
+        "num_decode_transfer_queue_reqs",
         "the transfer between prefill and decode is slow",
         "look at the network: kv_transfer_speed_gb_s, the transfer backend and its devices",
+        works=True,
     ),
-    "num_prefill_bootstrap_queue_reqs": (
+    _Queue(
+        "num_prefill_bootstrap_queue_reqs",
         "prefill waits for decode to pre-allocate",
         "look at the decode servers: their prealloc queue says whether tokens or slots are short",
     ),
-    "num_prefill_inflight_queue_reqs": (
+    _Queue(
+        "num_prefill_inflight_queue_reqs",
         "prefill holds KV until its transfers have ended",
         "look at the transfer; decode may be slow to take it",
+        works=True,
     ),
-    "num_queue_reqs": (
+    _Queue(
+        "num_queue_reqs",
         "prefill capacity or the pool is short",
         "see what binds in the table; add servers or lower the length of requests",
     ),
-}
+)
+_FEW = 4  # so many may be in a queue at any moment of a server that keeps up
 
 
 @rule("queue-waiting", Severity.WARNING, "Requests wait in a queue")
@@ -41,33 +60,46 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
     Decode's prealloc queue: decode's pool or its request slots. Transfer queue: the network. Prefill's bootstrap queue
     mirrors decode's prealloc queue. Prefill's in-flight queue: KV held until slow transfers end. The plain waiting
     queue: prefill compute, or the pool. On a decode server /v1/loads counts prealloc and transfer as waiting too.
+
+    A warning where a queue has grown over the lines that were read, or holds as many as run; one look at a short queue
+    cannot tell growth, and is only told.
     """
     for server in deployment.workers:
-        for name, (short, advice) in _QUEUES.items():
-            waiting, before = server.use(name), server.use(f"first_{name}")
-            if waiting.known and waiting.number >= 1 and not (name == "num_queue_reqs" and server.role is Role.DECODE):
-                yield Hit(
-                    server.name,
-                    _queue_says(name, waiting, before, short),
-                    tuple(f for f in (waiting, before) if f.known),
-                    advice,
-                    _queue_severity(waiting, before),
-                )
+        waiting = [queue for queue in _QUEUES if _waits(server, queue)]
+        if waiting:
+            evidence = tuple(f for queue in waiting for f in _counts(server, queue))
+            says = "; ".join(_queue_says(server, queue) for queue in waiting)
+            severity = None if any(_is_growing(server, queue) for queue in waiting) else Severity.INFO
+            yield Hit(server.name, f"{says}; {waiting[0].short}", evidence, waiting[0].advice, severity)
 
 
-def _queue_says(name: str, waiting: Figure, before: Figure, short: str) -> str:
-    label = name.removeprefix("num_").removesuffix("_reqs").replace("_", " ")
-    growth = ""
-    if before.known and before.number != waiting.number:
-        growth = (
-            f", {'up' if waiting.number > before.number else 'down'} from {before.count:,} at"
-            f" {before.observed_at or 'the first line read'}"
-        )
-    return f"{label}: {waiting.count:,} waiting{growth}; {short}"
+def _waits(server: Server, queue: _Queue) -> bool:
+    if queue.name == "num_queue_reqs" and server.role is Role.DECODE:
+        return False
+    count = server.use(queue.name)
+    return count.known and count.number >= 1 and not (queue.works and count.number < _FEW)
 
 
-def _queue_severity(waiting: Figure, before: Figure) -> Severity | None:
-    return Severity.INFO if before.known and waiting.number <= before.number else None
+def _counts(server: Server, queue: _Queue) -> tuple[Figure, ...]:
+    return tuple(f for f in (server.use(queue.name), server.use(f"first_{queue.name}")) if f.known)
+
+
+def _queue_says(server: Server, queue: _Queue) -> str:
+    now, *before = _counts(server, queue)
+    label = queue.name.removeprefix("num_").removesuffix("_reqs").replace("_", " ")
+    if not before or before[0].number == now.number:
+        return f"{label}: {now.count:,} waiting"
+    way = "up" if now.number > before[0].number else "down"
+    since = before[0].observed_at or "the first line read"
+    return f"{label}: {now.count:,} waiting, {way} from {before[0].count:,} at {since}"
+
+
+def _is_growing(server: Server, queue: _Queue) -> bool:
+    now, *before = _counts(server, queue)
+    if before and before[0].number != now.number:
+        return now.number > before[0].number
+    running = server.use("num_running_reqs")
+    return now.number >= max(_FEW, running.number if running.known else 0)
 
 
 @rule("retractions", Severity.WARNING, "Requests were retracted: the pool ran full")

@@ -39,98 +39,27 @@ class Facts:
 
 # Arguments that bear on capacity or identity, by the name they have in ServerArgs. Others are not carried along.
 ARGUMENTS = frozenset(
-    [
-        "model_path",
-        "served_model_name",
-        "host",
-        "port",
-        "tp_size",
-        "pp_size",
-        "dp_size",
-        "ep_size",
-        "dcp_size",
-        "attn_cp_size",
-        "nnodes",
-        "node_rank",
-        "dist_init_addr",
-        "enable_dp_attention",
-        "context_length",
-        "mem_fraction_static",
-        "max_running_requests",
-        "max_queued_requests",
-        "max_total_tokens",
-        "chunked_prefill_size",
-        "max_prefill_tokens",
-        "prefill_max_requests",
-        "page_size",
-        "schedule_policy",
-        "schedule_conservativeness",
-        "swa_full_tokens_ratio",
-        "swa_prefix_tails",
-        "disable_hybrid_swa_memory",
-        "kv_cache_dtype",
-        "dtype",
-        "quantization",
-        "disable_radix_cache",
-        "disable_cuda_graph",
-        "cuda_graph_max_bs",
-        "cuda_graph_max_bs_decode",
-        "speculative_algorithm",
-        "speculative_num_draft_tokens",
-        "max_mamba_cache_size",
-        "mamba_full_memory_ratio",
-        "mamba_scheduler_strategy",
-        "enable_hierarchical_cache",
-        "hicache_ratio",
-        "hicache_size",
-        "cpu_offload_gb",
-        "disaggregation_mode",
-        "disaggregation_transfer_backend",
-        "disaggregation_bootstrap_port",
-        "num_reserved_decode_tokens",
-        "disaggregation_decode_extra_slots",
-        "disaggregation_decode_enable_radix_cache",
-        "enable_metrics",
-        "api_key",
-        "admin_api_key",
-        "allow_auto_truncate",
-        "preferred_sampling_params",
-        "attention_backend",
-        "base_gpu_id",
-        "decode_log_interval",
-        "gpu_id_step",
-    ]
+    """model_path served_model_name host port tp_size pp_size dp_size ep_size dcp_size attn_cp_size nnodes node_rank
+    dist_init_addr enable_dp_attention context_length mem_fraction_static max_running_requests max_queued_requests
+    max_total_tokens chunked_prefill_size max_prefill_tokens prefill_max_requests page_size schedule_policy
+    schedule_conservativeness swa_full_tokens_ratio swa_prefix_tails disable_hybrid_swa_memory kv_cache_dtype dtype
+    quantization disable_radix_cache disable_cuda_graph cuda_graph_max_bs cuda_graph_max_bs_decode
+    speculative_algorithm speculative_num_draft_tokens max_mamba_cache_size mamba_full_memory_ratio
+    mamba_scheduler_strategy enable_hierarchical_cache hicache_ratio hicache_size cpu_offload_gb disaggregation_mode
+    disaggregation_transfer_backend disaggregation_bootstrap_port num_reserved_decode_tokens
+    disaggregation_decode_extra_slots disaggregation_decode_enable_radix_cache enable_metrics api_key admin_api_key
+    allow_auto_truncate preferred_sampling_params attention_backend base_gpu_id decode_log_interval
+    gpu_id_step""".split()
 )
 
 
 # Arguments that are words or switches. All others are numbers, and sizes and lengths are at least one.
 _NO_NUMBERS = frozenset(
-    [
-        "model_path",
-        "served_model_name",
-        "host",
-        "dist_init_addr",
-        "schedule_policy",
-        "kv_cache_dtype",
-        "dtype",
-        "quantization",
-        "speculative_algorithm",
-        "mamba_scheduler_strategy",
-        "disaggregation_mode",
-        "disaggregation_transfer_backend",
-        "api_key",
-        "admin_api_key",
-        "preferred_sampling_params",
-        "attention_backend",
-        "enable_dp_attention",
-        "disable_hybrid_swa_memory",
-        "disable_radix_cache",
-        "disable_cuda_graph",
-        "enable_hierarchical_cache",
-        "disaggregation_decode_enable_radix_cache",
-        "enable_metrics",
-        "allow_auto_truncate",
-    ]
+    """model_path served_model_name host dist_init_addr schedule_policy kv_cache_dtype dtype quantization
+    speculative_algorithm mamba_scheduler_strategy disaggregation_mode disaggregation_transfer_backend api_key
+    admin_api_key preferred_sampling_params attention_backend enable_dp_attention disable_hybrid_swa_memory
+    disable_radix_cache disable_cuda_graph enable_hierarchical_cache disaggregation_decode_enable_radix_cache
+    enable_metrics allow_auto_truncate""".split()
 )
 _SIZES = frozenset(
     ["page_size", "tp_size", "pp_size", "dp_size", "ep_size", "dcp_size", "attn_cp_size", "nnodes", "context_length"]

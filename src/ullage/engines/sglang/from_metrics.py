@@ -29,63 +29,20 @@ _RENAMED = {
     "decode_sum_seq_lens": "decode_seq_tokens",
 }
 _CONSTANTS = frozenset(
-    [
-        "max_total_num_tokens",
-        "swa_max_total_num_tokens",
-        "page_size",
-        "num_pages",
-        "context_len",
-        "max_running_requests",
-        "max_prefill_tokens",
-        "weights_gib",
-        "kv_total_gib",
-        "startup_available_gib",
-        "graph_total_gib",
-        "hicache_host_total_tokens",
-    ]
+    """max_total_num_tokens swa_max_total_num_tokens page_size num_pages context_len max_running_requests
+    max_prefill_tokens weights_gib kv_total_gib startup_available_gib graph_total_gib
+    hicache_host_total_tokens""".split()
 )
 _GAUGES = frozenset(
-    [
-        "num_running_reqs",
-        "num_queue_reqs",
-        "num_grammar_queue_reqs",
-        "num_paused_reqs",
-        "num_retracted_reqs",
-        "token_usage",
-        "full_token_usage",
-        "swa_token_usage",
-        "mamba_usage",
-        "num_used_tokens",
-        "kv_available_tokens",
-        "kv_evictable_tokens",
-        "kv_used_tokens",
-        "swa_available_tokens",
-        "swa_evictable_tokens",
-        "swa_used_tokens",
-        "mamba_available_tokens",
-        "mamba_evictable_tokens",
-        "mamba_used_tokens",
-        "gen_tokens_per_s",
-        "cache_hit_rate",
-        "new_token_ratio",
-        "utilization",
-        "decode_seq_tokens",
-        "pending_prealloc_token_usage",
-        "num_prefill_bootstrap_queue_reqs",
-        "num_prefill_inflight_queue_reqs",
-        "num_decode_prealloc_queue_reqs",
-        "num_decode_transfer_queue_reqs",
-        "spec_accept_length",
-        "hicache_host_used_tokens",
-        "num_retracted_requests_total",
-        "num_aborted_requests_total",
-        "num_requests_total",
-        "prompt_tokens_total",
-        "generation_tokens_total",
-        "num_transfer_failed_reqs_total",
-        "num_bootstrap_failed_reqs_total",
-        "num_prefill_retries_total",
-    ]
+    """num_running_reqs num_queue_reqs num_grammar_queue_reqs num_paused_reqs num_retracted_reqs token_usage
+    full_token_usage swa_token_usage mamba_usage num_used_tokens kv_available_tokens kv_evictable_tokens
+    kv_used_tokens swa_available_tokens swa_evictable_tokens swa_used_tokens mamba_available_tokens
+    mamba_evictable_tokens mamba_used_tokens gen_tokens_per_s cache_hit_rate new_token_ratio utilization
+    decode_seq_tokens pending_prealloc_token_usage num_prefill_bootstrap_queue_reqs num_prefill_inflight_queue_reqs
+    num_decode_prealloc_queue_reqs num_decode_transfer_queue_reqs spec_accept_length hicache_host_used_tokens
+    num_retracted_requests_total num_aborted_requests_total num_requests_total prompt_tokens_total
+    generation_tokens_total num_transfer_failed_reqs_total num_bootstrap_failed_reqs_total
+    num_prefill_retries_total""".split()
 )
 
 

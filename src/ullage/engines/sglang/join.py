@@ -16,28 +16,10 @@ _ASKED_TRUST = ("flags", "server_info", "log", "model_info", "models", "metrics"
 # Arguments that SGLang prints after it has resolved them, and that nothing lowers later: printed by the server, they
 # are in effect.
 _RESOLVED = frozenset(
-    [
-        "page_size",
-        "chunked_prefill_size",
-        "max_prefill_tokens",
-        "mem_fraction_static",
-        "tp_size",
-        "pp_size",
-        "dp_size",
-        "ep_size",
-        "dcp_size",
-        "max_queued_requests",
-        "schedule_conservativeness",
-        "swa_full_tokens_ratio",
-        "kv_cache_dtype",
-        "disable_radix_cache",
-        "num_reserved_decode_tokens",
-        "disaggregation_decode_extra_slots",
-        "speculative_num_draft_tokens",
-        "enable_metrics",
-        "host",
-        "port",
-    ]
+    """page_size chunked_prefill_size max_prefill_tokens mem_fraction_static tp_size pp_size dp_size ep_size dcp_size
+    max_queued_requests schedule_conservativeness swa_full_tokens_ratio kv_cache_dtype disable_radix_cache
+    num_reserved_decode_tokens disaggregation_decode_extra_slots speculative_num_draft_tokens enable_metrics host
+    port""".split()
 )
 _ROUNDED = 0.006  # memory figures are printed with two decimals
 
