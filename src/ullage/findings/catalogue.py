@@ -7,10 +7,13 @@ from . import access, limits, load, pools, router, starts  # noqa: F401 - import
 from .base import CATALOGUE, Finding
 
 
+_SUBJECTS = ("load", "pools", "limits", "router", "starts", "access")  # what hurts first, within one severity
+
+
 def findings(deployment: Deployment) -> list[Finding]:
     found = [
         Finding(rule.id, rule.subject, hit.severity or rule.severity, hit.where, hit.says, hit.evidence, hit.advice)
         for rule in CATALOGUE.values()
         for hit in rule.check(deployment)
     ]
-    return sorted(found, key=lambda f: f.severity.rank)
+    return sorted(found, key=lambda f: (f.severity.rank, _SUBJECTS.index(f.subject)))

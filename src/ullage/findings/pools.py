@@ -99,7 +99,7 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
             says,
             (slots.size, context, *((running, use, queued) if busy else ())),
             f"if short requests queue, raise --max-running-requests above {total:,}; the pool holds"
-            f" {context.count // 4096:,} of 4,096 tokens",
+            f" {context.count // 4096:,} requests of 4,096 tokens",
             Severity.WARNING if busy else None,
         )
 

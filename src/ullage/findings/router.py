@@ -32,7 +32,7 @@ def router_unlimited(deployment: Deployment) -> Iterator[Hit]:
             yield Hit(
                 router.name,
                 "no limit on concurrent requests"
-                + (f"; the workers hold {fits.count:,} of 4,096 tokens" if fits else ""),
+                + (f"; the workers hold {fits.count:,} requests of 4,096 tokens" if fits else ""),
                 (limit, *((fits,) if fits else ())),
                 f"set {value} (a token bucket: it limits bursts, and is no strict cap)",
             )
