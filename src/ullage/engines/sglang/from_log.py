@@ -48,10 +48,12 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
     of_draft = _after_draft_load(start.events)
     for events in _by_rank(start.of(*_START_STEPS)).values():
-        for name, event, value in _named(events, of_draft):
+        for name, event, value in _named(events, of_draft, start.window_sizes):
             readings[name].append((event, value))
     figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
     figures.update(_ranks_seen(start, evidence))
+    if ready := next(start.of(Step.READY), None):
+        figures["ready"] = _figure("ready", True, evidence, ready)
     return _with_pool(_with_graph_total(figures))
 
 
@@ -59,6 +61,8 @@ def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figur
     """One quantity as each data-parallel rank states it."""
     per_rank: dict[str, Figure] = {}
     for event in start.of(*_START_STEPS):
+        if event.values.get("kv_line_tokens") in start.window_sizes:
+            continue
         if name in event.values and (rank := data_rank(event.rank)):
             per_rank.setdefault(rank, _figure(name, event.values[name], evidence, event))
     return per_rank
@@ -84,11 +88,11 @@ def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], 
 
 
 def _queues_before(start: Start, evidence: Evidence) -> dict[str, Figure]:
-    """How many waited in each queue in the first lines that were read: beside the last, it shows growth."""
+    """How many ran, and waited in each queue, in the first lines that were read: beside the last, it shows growth."""
     first: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
     for event in start.of(Step.BATCH):
         for name, value in event.values.items():
-            if name.endswith("_queue_reqs"):
+            if name.endswith("_queue_reqs") or name == "num_running_reqs":
                 first[name].setdefault(data_rank(event.rank), (event, value))
     return {
         f"first_{name}": _summed(name, list(ranks.values()), evidence).renamed(f"first_{name}")
@@ -152,13 +156,16 @@ def _spans(numbers: set[int]) -> str:
     return " ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
 
 
-def _named(events: Sequence[Event], of_draft: frozenset[int]) -> Iterable[tuple[str, Event, int | float | str]]:
-    """The values of one rank in order, a second model's renamed draft_*, graphs' by phase."""
+def _named(
+    events: Sequence[Event], of_draft: frozenset[int], windows: frozenset[int | float | str]
+) -> Iterable[tuple[str, Event, int | float | str]]:
+    """The values of one rank in order: a second model's renamed draft_*, a window pool's KV swa_*, graphs' by phase."""
     loads, pools_closed = 0, 0
     for event in events:
         loads += event.step is Step.LOAD_END
         draft = event.line.number in of_draft or _is_second(event.step, loads, pools_closed)
         pools_closed += event.step is Step.POOL_END
+        prefix = ("draft_" if draft else "") + ("swa_" if event.values.get("kv_line_tokens") in windows else "")
         phase = str(event.values.get("graph_phase", "")).strip().replace(" ", "_")
         for name, value in event.values.items():
             if name == "graph_phase":
@@ -168,7 +175,7 @@ def _named(events: Sequence[Event], of_draft: frozenset[int]) -> Iterable[tuple[
             elif name == "graph_sizes":
                 yield "graph_max_bs", event, max((int(n) for n in str(value).split(",") if n.strip()), default=0)
             else:
-                yield f"draft_{name}" if draft else name, event, value
+                yield f"{prefix}{name}", event, value
 
 
 def _is_second(step: Step, loads: int, pools_closed: int) -> bool:
@@ -216,21 +223,28 @@ def _summed(name: str, found: list[tuple[Event, int | float | str]], evidence: E
 
 def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
     """Retractions in the lines that were read. One event is logged by every tensor-parallel rank: counted once."""
-    distinct = {(e.time, data_rank(e.rank), tuple(sorted(e.values.items()))): e for e in start.of(Step.RETRACT)}
-    if not distinct:
+    events = _distinct(start.of(Step.RETRACT))
+    if not events:
         return {}
-    events = list(distinct.values())
     source = source_of(evidence, events[-1])
     total = sum(int(e.values.get("retracted_reqs", 0)) for e in events)
-    found = {
-        "retractions_in_log": Figure(
-            "retractions_in_log", total, "requests", Kind.READ, source, note=f"{len(events)} events in the lines read"
-        )
-    }
+    note = f"{len(events)} events in the lines read"
+    counts = (("retractions_in_log", total, "requests"), ("retraction_events_in_log", len(events), "events"))
+    found = {name: Figure(name, count, unit, Kind.READ, source, note=note) for name, count, unit in counts}
     ratio = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
     if ratio:
         found["new_token_ratio"] = _figure("new_token_ratio", ratio.values["new_token_ratio"], evidence, ratio)
     return found
+
+
+def _distinct(events: Iterable[Event]) -> list[Event]:
+    """Each event once. A line that is cut says less than the same one of another rank."""
+    found: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in sorted(events, key=lambda e: -len(e.values)):
+        same = found[event.time, data_rank(event.rank)]
+        if not any(event.values.items() <= other.values.items() for other in same):
+            same.append(event)
+    return sorted((event for same in found.values() for event in same), key=lambda e: e.line.number)
 
 
 def _troubles(start: Start, evidence: Evidence) -> dict[str, Figure]:

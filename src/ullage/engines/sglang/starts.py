@@ -62,6 +62,15 @@ class Start:
             else ()
         )
 
+    @property
+    def window_sizes(self) -> frozenset[int | float | str]:
+        """Tokens of the window pool as the sizing lines state them, where they tell it from the full pool."""
+        full = self._stated("full_tokens") | self._stated("max_total_num_tokens")
+        return self._stated("swa_max_total_num_tokens") - full
+
+    def _stated(self, name: str) -> frozenset[int | float | str]:
+        return frozenset(event.values[name] for event in self.events if name in event.values)
+
     def has(self, step: Step, rank: str | None = None) -> bool:
         return any(e.step is step and rank in (None, e.rank) for e in self.events)
 

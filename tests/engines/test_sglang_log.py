@@ -1,0 +1,74 @@
+"""What the lines of a log say: two pools that print alike, a line that is cut, a server that came up or did not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.evidence import DAY, decode_batch, log, start
+from ullage.engines.server import Server
+from ullage.engines.sglang.read import facts_of, servers
+from ullage.figure import Figure
+
+
+def server(*lines: str) -> Server:
+    [found] = servers(facts_of(log("a.log", *lines)))
+    return found
+
+
+def values(figures: Mapping[str, Figure]) -> dict[str, object]:
+    return {name: figure.value for name, figure in figures.items()}
+
+
+WINDOW_MODEL = (
+    "Use sliding window memory pool. full_layer_tokens=40000, swa_layer_tokens=32000",
+    "KV Cache is allocated. #tokens: 32000, K size: 4.00 GB, V size: 3.00 GB",
+    "KV Cache is allocated. #tokens: 40000, K size: 1.50 GB, V size: 1.00 GB",
+)
+
+
+def test_the_two_pools_of_a_window_model_are_told_apart() -> None:
+    for lines in (WINDOW_MODEL, (WINDOW_MODEL[0], *reversed(WINDOW_MODEL[1:]))):
+        figures = values(server(*start(40000, *lines)).figures)
+        assert (figures["swa_kv_k_gib"], figures["swa_kv_v_gib"]) == (4.0, 3.0)
+        assert (figures["kv_k_gib"], figures["kv_v_gib"], figures["kv_total_gib"]) == (1.5, 1.0, 2.5)
+        assert (figures["max_total_num_tokens"], figures["swa_max_total_num_tokens"]) == (40000, 32000)
+
+
+def test_a_window_pool_is_no_data_parallel_ranks_pool() -> None:
+    lines = [
+        f"[{DAY} 10:00:0{rank} DP{rank} TP{rank}] {text}"
+        for rank in (0, 1)
+        for text in (
+            "Use sliding window memory pool. full_layer_tokens=40000, swa_layer_tokens=32000",
+            "KV Cache is allocated. #tokens: 32000, K size: 4.00 GB, V size: 3.00 GB",
+        )
+    ]
+    assert not any("max_total_num_tokens" in rank.figures for rank in server(*lines).ranks)
+
+
+def test_a_server_that_came_up_says_so() -> None:
+    lines = start(40000)
+    assert server(*lines).figure("ready").value is True
+    assert not server(*lines[:-1]).figure("ready").known
+
+
+def retracted(rank: int, second: int, words: str = "#retracted_reqs: 1, #new_token_ratio: 0.1474 -> 0.1845") -> str:
+    return f"[{DAY} 11:00:{second:02} TP{rank}] KV cache pool is full. Retract requests. {words}"
+
+
+def test_a_retraction_that_every_rank_logs_is_one_also_where_a_line_is_cut() -> None:
+    cut = "#retracted_reqs: 1, #new_token_rati"
+    usage = values(server(retracted(0, 1), retracted(1, 1), retracted(0, 9, cut), retracted(1, 9)).usage)
+    assert (usage["retractions_in_log"], usage["retraction_events_in_log"]) == (2, 2)
+    assert usage["new_token_ratio"] == 0.1845
+
+
+def test_two_retractions_within_a_second_are_two() -> None:
+    usage = values(server(retracted(0, 1), retracted(0, 1, "#retracted_reqs: 1, #new_token_ratio: 0.18 -> 0.21")).usage)
+    assert (usage["retractions_in_log"], usage["new_token_ratio"]) == (2, 0.21)
+
+
+def test_growth_is_seen_beside_the_first_line() -> None:
+    usage = values(server(decode_batch(1, running=3, queue_req=2), decode_batch(9, running=5, queue_req=7)).usage)
+    assert (usage["first_num_running_reqs"], usage["num_running_reqs"]) == (3, 5)
+    assert (usage["first_num_queue_reqs"], usage["num_queue_reqs"]) == (2, 7)
