@@ -76,7 +76,7 @@ SLOTS = (
         fires=(log("start.log", *start(1_000_000, running=64), decode_batch(1, 500_000, 0.5, 64, queue_req=9)),),
         silent=(log("start.log", *start(1_000_000, disaggregation_mode="prefill")),),
         says=("64 request slots", "9 wait", "50%"),
-        advice="the pool holds 244 of 4,096 tokens",
+        advice="the pool holds 244 requests of 4,096 tokens",
         severity=Severity.WARNING,
     ),
     Scenario(  # 80 requests over two ranks do not fill the 64 slots that each of them has

@@ -38,7 +38,7 @@ UNLIMITED = (
     Scenario(
         fires=(launched("--max-concurrent-requests -1"), worker(30000), worker(30001)),
         silent=(workers(True), worker(30000)),  # its command line is not known
-        says=("the workers hold 48 of 4,096 tokens",),
+        says=("the workers hold 48 requests of 4,096 tokens",),
         advice="--max-concurrent-requests 48",
         severity=Severity.WARNING,
     ),

@@ -6,7 +6,6 @@ from ..deployment import Deployment
 from . import access, limits, load, pools, router, starts  # noqa: F401 - importing enters their rules
 from .base import CATALOGUE, Finding
 
-
 _SUBJECTS = ("load", "pools", "limits", "router", "starts", "access")  # what hurts first, within one severity
 
 
