@@ -9,7 +9,8 @@ from itertools import count
 from hypothesis import strategies as st
 
 from ullage.capacity.admission import FitsNow, Rule
-from ullage.capacity.pool import Demand, Pool
+from ullage.capacity.demand import Demand
+from ullage.capacity.pool import Pool
 from ullage.capacity.request import Shape
 from ullage.engines.sglang.admission import DecodeReserve, PrefillPass, TokenRatio
 from ullage.figure import Figure, Source, missing, read

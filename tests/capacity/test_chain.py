@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.capacity.draws import pool_sets, shapes, stated, unknown_pools
 from ullage.capacity.admission import FitsNow
 from ullage.capacity.chain import ChainLimits, chain
+from ullage.capacity.demand import Demand
 from ullage.capacity.limits import Ceiling, Limits, limits
-from ullage.capacity.pool import Demand, Pool
+from ullage.capacity.pool import Pool
 from ullage.capacity.request import Shape
 from ullage.engines.sglang.admission import TokenRatio
 from ullage.figure import Kind, missing

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.capacity.draws import known_pools, pool_sets, shapes, sized, stated, unknown_pools
 from tests.replay.finish import finish
 from ullage.capacity.admission import FitsNow
+from ullage.capacity.demand import Demand
 from ullage.capacity.limits import Ceiling, Limits, limits, longest
-from ullage.capacity.pool import Demand, Pool
+from ullage.capacity.pool import Pool
 from ullage.capacity.request import Shape
 from ullage.engines.sglang.admission import DecodeReserve
 from ullage.figure import Kind, missing

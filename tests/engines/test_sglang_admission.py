@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.capacity.draws import CLIPS, PAGES, RATIOS
 from tests.replay import sglang_decode, sglang_prefill, sglang_unified
-from ullage.capacity.pool import Demand
+from ullage.capacity.demand import Demand
 from ullage.capacity.request import Shape
 from ullage.engines.sglang.admission import DecodeReserve, PrefillPass, TokenRatio
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .pool import Demand
-    from .request import Shape
+from .demand import Demand
+from .request import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from ..capacity.limits import limits
 from ..capacity.request import Shape
 from ..deployment import Deployment, reach_of, total_context
 from ..engines.server import Role, Server
-from ..engines.sglang.deepseek_v4 import context_bytes_per_token
 from ..figure import Figure, derived
 from ..units import floor_to
 from .base import Hit, Severity, rule
@@ -130,8 +129,8 @@ def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
     """
     for server in deployment.workers:
         charged = server.figure("bytes_per_full_token")
-        context = context_bytes_per_token(server.figures)
-        if not (charged.known and context and charged.number >= 2 * context.number):
+        context = server.figure("context_bytes_per_token")
+        if not (charged.known and context.known and charged.number >= 2 * context.number):
             continue
         yield Hit(
             server.name,

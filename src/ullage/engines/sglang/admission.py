@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...capacity.admission import Admitted, spelled
-from ...capacity.pool import Demand
+from ...capacity.demand import Demand
 from ...capacity.request import Shape
 from ...units import floor_to
 

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from ...capacity.admission import FitsNow, Rule
+from ...capacity.demand import Demand
 from ...capacity.limits import Ceiling
-from ...capacity.pool import Demand, Pool
+from ...capacity.pool import Pool
 from ...figure import Figure, default, derived, inferred, missing
 from ...units import floor_to
 from ..server import Role

@@ -8,6 +8,7 @@ from typing import Any
 from ...evidence import Argv, Document, Evidence, Log, Samples
 from ...figure import Figure, Kind, derived
 from ..server import Rank, Role, Server
+from .deepseek_v4 import context_bytes_per_token
 from .facts import Facts
 from .flags import from_argv, is_sglang
 from .from_endpoints import (
@@ -60,7 +61,7 @@ def _server(joined: Joined) -> Server:
         name=_name(joined),
         engine="SGLang",
         role=role,
-        figures={**joined.args, **{f"requested_{n}": f for n, f in joined.args.items()}, **joined.effective},
+        figures=_figures(joined),
         settings=settings_of(joined),
         pools=pools_of(joined),
         ceilings=ceilings_of(joined),
@@ -72,6 +73,14 @@ def _server(joined: Joined) -> Server:
         evidence=_evidence(joined),
         notes=_notes(joined),
     )
+
+
+def _figures(joined: Joined) -> dict[str, Figure]:
+    """What is in effect, what was asked for under its own name too, and what follows for the model."""
+    asked = {f"requested_{name}": figure for name, figure in joined.args.items()}
+    figures = {**joined.args, **asked, **joined.effective}
+    cost = context_bytes_per_token(figures)
+    return {**figures, cost.name: cost} if cost else figures
 
 
 def _ranks(joined: Joined) -> tuple[Rank, ...]:
