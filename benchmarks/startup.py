@@ -1,8 +1,8 @@
-"""Whole-process times: `ullage --version` beside `python -c pass`, and `ullage limits` on three live loopback endpoints.
+"""Whole-process times: `ullage --version` beside `python -c pass`; `ullage limits` on three live loopback endpoints.
 
     python benchmarks/startup.py [ROUNDS]
 
-The commands take turns, so that a busy machine slows all of them alike. Prints median and minimum of each, and the ratio.
+The commands take turns, so that a busy machine slows all of them alike. Prints median, minimum and ratio of each.
 """
 
 from __future__ import annotations
