@@ -1,66 +1,99 @@
 """Secrets are masked where evidence is read, so that no later layer can leak them: API keys, tokens, passwords, URLs
-with users.
+with users. Where it cannot be told how long a secret is, rather too much is hidden.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 MASK = "***"
 
 # A name that ends like this guards a secret ("hf_token", "--admin-api-key", "AWS_SECRET_ACCESS_KEY"); "max_tokens" does
-# not.
-_WORD = (
-    r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret(?:[-_]?key)?|passw(?:or)?d|passphrase|credentials?"
-    r"|authorization|cookie|token|[-_]key)"
+# not. Under the lesser ones a number is a count ("#new-token: 64").
+_SURE = (
+    r"(?:(?:api|access|private)[-_ ]?key|secret(?:[-_]?key)?|passw(?:or)?d|passphrase|credential|[-_](?:pwd|auth))s?"
+    r"(?:[-_]?[0-9]+)?"
 )
-_SECRET_NAME = re.compile(rf"(?:^|.*[^a-zA-Z]|.*[a-z](?=[A-Z])){_WORD}$|^key$", re.IGNORECASE)
-_HARMLESS = re.compile(r"(?:|none|null|true|false|auto|-?[0-9]+(?:\.[0-9]+)?|\*\*\*)$", re.IGNORECASE)
+_HEADER = r"(?:authorization|cookie)"
+_LESSER = r"""(?:token|[-_]key|(?<=[?&])key(?==)|(?<=["'])key(?=\\*["']))"""
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?%?"
+_NOTHING = r"(?:none|null|true|false|auto|nan|\[\]|\{\}|\*{3,})"
+_END = r"""(?:[\s"'\\,;)}\]&]|\Z)"""
+_COUNT = rf"""(?:\\*["'])?{_NUMBER}{_END}"""
+_WORD = rf"""(?:{_SURE}|{_HEADER}|{_LESSER}(?!\\*["']?\s*(?:[=:]\s*)?{_COUNT}))"""
 
-_QUOTED = r"""\\?(?P<quote>["'])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
-_BARE = r"""(?P<bare>[^\s"'\\,;)}\]&]+)"""
-_ASSIGNED = re.compile(
-    rf"""(?P<head>{_WORD}\\?["']?\s*(?:[=:]|,(?=\s*\\?["']))\s*)(?:b?{_QUOTED}|{_BARE})""",
-    re.IGNORECASE,
+# What stands after the name: nothing (`None`, `""`), or the secret in quotes, in a list, in a call, escaped, or bare.
+_UNSET = (
+    rf"""(?:(?P<slashes>\\*)(?P<mark>["']){_NOTHING}?(?P=slashes)(?P=mark)(?![\w"'])"""
+    rf"""|{_NOTHING}{_END}|[\s,;)}}\]&]|\Z)"""
 )
-_FLAG = re.compile(rf"(?P<head>--(?:(?!--)[\w-])*?{_WORD}\s+)(?!-){_BARE}", re.IGNORECASE)
+_TEXT = r"""(?:"(?:\\.|[^"\\\n])*\\?(?:"|(?=\n)|\Z)|'(?:\\.|[^'\\\n])*\\?(?:'|(?=\n)|\Z))"""
+_QUOTED = (
+    rf"""b?{_TEXT}(?:{_TEXT}|[\w.+/=-]+)*"""  # a shell joins 'pieces'"that touch"
+    rf"""|[\[({{]\s*b?{_TEXT}(?:\s*,\s*b?{_TEXT})*\s*[\])}}]?"""
+    rf"""|\w+\(\s*b?{_TEXT}\)?"""
+    r"""|(?P<slash>\\+)(?P<quote>["']).*?(?:(?<!\\)(?P=slash)(?P=quote)|(?=\n)|\Z)"""
+    r"""|\[\s*(?P<many>\\+)(?P<each>["']).*?(?:(?<!\\)(?P=many)(?P=each)\s*\]|(?=\n)|\Z)"""
+)
+_VALUE = rf"""(?!{_UNSET})(?P<value>{_QUOTED}|(?P<bare>[^\s"'\\]+))"""
+_ASSIGNED = re.compile(rf"""(?P<head>{_WORD}\\*["']?\s*(?:=>|:=|[=:]|,(?=\s*\\*["']))\s*){_VALUE}""", re.IGNORECASE)
+_FLAG = re.compile(rf"(?P<head>--(?:(?!--)[\w-])*?{_WORD}\s+)(?!--){_VALUE}", re.IGNORECASE)
+_LINE = re.compile(
+    rf"""(?P<head>{_HEADER}\\*["']?\s*[=:]\s*)(?!{_UNSET})(?P<value>{_QUOTED}|(?P<bare>[^\n]+))""", re.IGNORECASE
+)
 # Each look is cheap and comes before an expensive one: of most lines of a log, only the first is ever needed.
-_NAME = r"(?:key|secret|passw(?:or)?d|passphrase|credentials?|authorization|cookie|token)"
-_NUMBER = r"""-?[0-9]+(?:\.[0-9]+)?(?:[\s"'\\,;)}\]&]|$)"""
-_MAY_ASSIGN = re.compile(rf"""{_NAME}\\?["']?\s*(?:[=:]\s*(?!{_NUMBER})\S|,\s*\\?["'])""")  # of a text in lower case
-_MAY_FLAG = re.compile(rf"{_NAME}\s+[^\s-]")
+_MAY_ASSIGN = re.compile(  # of a text in lower case
+    r"""(?:(?:key|secret|passw(?:or)?d|passphrase|credential|pwd|auth)s?(?:[-_]?[0-9]+)?|authorization|cookie"""
+    rf"""|token(?!\\*["']?\s*[=:]\s*{_COUNT}))\\*["']?\s*(?:[=:]|,\s*\\*["'])"""
+)
+_MAY_FLAG = re.compile(
+    r"(?:key|secret|passw(?:or)?d|passphrase|credential|pwd|auth|authorization|cookie|token)s?[-_0-9]*\s"
+)
 _KEYS = ("hf", "sk", "pk", "rk", "ghp", "gho", "ghs", "pat", "nvapi", "xoxa", "xoxb", "xoxp")
 _PREFIXES = tuple(f"{key}{dash}" for key in _KEYS for dash in "-_")
 _SHAPES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
-    (
-        ("bearer", "basic"),
-        re.compile(r"\b(bearer|basic)\s+(?!\*)[A-Za-z0-9._~+/=-]{4,}", re.IGNORECASE),
-        rf"\1 {MASK}",
-    ),
+    (("bearer",), re.compile(r"""\b(bearer)\s+(?!\*)[^\s"'\\]{4,}""", re.IGNORECASE), rf"\1 {MASK}"),
+    (("basic",), re.compile(r"\b(basic)\s+(?!\*)[A-Za-z0-9+/=_-]{4,}", re.IGNORECASE), rf"\1 {MASK}"),
     (
         _PREFIXES,
-        re.compile(r"\b(?:hf|sk|pk|rk|ghp|gho|ghs|glpat|nvapi|xox[abp]|github_pat)[-_][A-Za-z0-9_-]{8,}"),
+        re.compile(
+            r"\b(?:hf_(?=[a-z0-9]*[0-9A-Z])[A-Za-z0-9]{8,}|(?:ghp|gho|ghs)_[A-Za-z0-9]{8,}"
+            r"|(?:sk|pk|rk)[-_](?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{12,}"
+            r"|(?:glpat|nvapi|xox[abp]|github_pat)[-_][A-Za-z0-9_-]{8,})"
+        ),
         MASK,
     ),
     (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MASK),
     (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), MASK),
-    (("@",), re.compile(r"://[^/\s@'\"<>]+@"), f"://{MASK}@"),
+    (("@",), re.compile(r"://[^/\s'\"<>]+@"), f"://{MASK}@"),
 )
+_SECRET_NAME = re.compile(rf"(?:.*(?:{_SURE}|{_HEADER}|token|[-_]key)|key)", re.IGNORECASE)
+_SURE_NAME = re.compile(rf".*(?:{_SURE}|{_HEADER})", re.IGNORECASE)
+_KEYS_FLAG = re.compile(r".*api[-_]?keys?", re.IGNORECASE)
+_IS_NOTHING = re.compile(rf"{_NOTHING}?", re.IGNORECASE)
+_IS_NUMBER = re.compile(_NUMBER)
+_OPENING = re.compile(r"""b?(\\*["'])""")
 
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    return _SECRET_NAME.match(name.lstrip("-")) is not None
+    return _SECRET_NAME.fullmatch(name.lstrip("-")) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_sure(name: str) -> bool:
+    return _SURE_NAME.fullmatch(name) is not None
 
 
 class Masker:
     """Masks by name and by shape, and besides every value it was told is a secret (the key in use, for one)."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        self._known = tuple(sorted((k for k in known if len(k) >= 4), key=len, reverse=True))
+        spelled = {spelling for secret in known if len(secret) >= 4 for spelling in _spellings(secret)}
+        self._known = tuple(sorted(spelled, key=len, reverse=True))
 
     def text(self, text: str) -> str:
         for secret in self._known:
@@ -70,30 +103,33 @@ class Masker:
             if any(hint in lowered for hint in hints):
                 text = pattern.sub(replacement, text)
         if _MAY_ASSIGN.search(lowered):
-            text = _ASSIGNED.sub(_masked, text)
+            text = _ASSIGNED.sub(_masked, _LINE.sub(_masked, text))
         if "--" in text and _MAY_FLAG.search(lowered):
             text = _FLAG.sub(_masked, text)
         return text
 
     def value(self, name: str, value: str) -> str:
         """The value of a named setting: hidden whole where the name guards a secret."""
-        if is_secret_name(name) and _HARMLESS.match(value) is None:
-            return MASK
-        return self.text(value)
+        if not is_secret_name(name) or _IS_NOTHING.fullmatch(value):
+            return self.text(value)
+        return value if _IS_NUMBER.fullmatch(value) and not _is_sure(name) else MASK
 
     def words(self, words: Iterable[str]) -> tuple[str, ...]:
-        """A command line: the value of `--api-key K`, of `--api-key=K`, and whatever looks like a secret elsewhere."""
+        """A command line: the value of `--api-key K`, of `--api-key=K`, of `API_KEY=K`, and what else looks like one."""
         masked: list[str] = []
-        guarded = ""
+        guarded, several = "", False
         for word in words:
-            name, equals, value = word.partition("=")
-            if equals and name.startswith("-"):
-                masked.append(f"{name}={self.value(name, value)}")
-            elif guarded and not word.startswith("--"):
+            if guarded and not word.startswith("-" if several else "--"):
                 masked.append(self.value(guarded, word))
+                several = _KEYS_FLAG.fullmatch(guarded) is not None
+                guarded = guarded if several else ""
+                continue
+            name, equals, value = word.partition("=")
+            if equals and (name.startswith("-") or is_secret_name(name)):
+                masked.append(f"{name}={self.value(name, value)}")
             else:
                 masked.append(self.text(word))
-            guarded = word if word.startswith("-") and is_secret_name(word) else ""
+            guarded, several = (word if word.startswith("-") and is_secret_name(word) else ""), False
         return tuple(masked)
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -102,18 +138,39 @@ class Masker:
     def document(self, data: Any, name: str = "") -> Any:
         """A JSON document, its strings masked by the name they stand under and by their shape."""
         if isinstance(data, dict):
-            return {self.text(str(key)): self.document(value, str(key)) for key, value in data.items()}
+            named = data.get("name")  # {"name": "API_KEY", "value": "..."}
+            guard = named if isinstance(named, str) and is_secret_name(named) else ""
+            return {
+                self.text(str(key)): self.document(value, _guard(name, guard if key == "value" else str(key)))
+                for key, value in data.items()
+            }
         if isinstance(data, list):
             if data and all(isinstance(item, str) for item in data):
                 return [self.value(name, word) for word in self.words(data)]
             return [self.document(item, name) for item in data]
-        return self.value(name, data) if isinstance(data, str) else data
+        if isinstance(data, str):
+            return self.value(name, data)
+        is_number = isinstance(data, (int, float)) and not isinstance(data, bool)
+        return MASK if is_number and _is_sure(name) else data
+
+
+def _guard(outer: str, inner: str) -> str:
+    """All that stands below a name that is sure to guard a secret is one."""
+    return outer if _is_sure(outer) else inner
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """A secret as it is, and as it is written in JSON, in a Python literal, and in a URL."""
+    import json
+    from urllib.parse import quote
+
+    yield from (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    yield from (repr(secret)[1:-1], quote(secret), quote(secret, safe=""))
 
 
 def _masked(match: re.Match[str]) -> str:
-    groups = match.groupdict()
-    inside, bare = groups.get("inside"), groups.get("bare")
-    if _HARMLESS.match(inside if inside is not None else bare or ""):
-        return match[0]
-    quote = groups.get("quote") or ""
-    return f"{match['head']}{quote}{MASK}{quote}"
+    opening = _OPENING.match(match["value"])
+    if opening:
+        return f"{match['head']}{opening[1]}{MASK}{opening[1]}"
+    bare = match["bare"] or ""
+    return f"{match['head']}{MASK}{bare[len(bare.rstrip(',;)}]&')) :]}"

@@ -13,14 +13,21 @@ LOWERED = (
     Scenario(
         fires=(log("start.log", *start(TOKENS, running=64, max_running_requests=256)),),
         silent=(log("start.log", *start(TOKENS, running=64, max_running_requests=256, dp_size=4)),),
-        says=("running requests", "256 asked for", "64 in effect", "50,000"),
+        says=("running requests", "256 asked for", "64 in effect", "does not say why"),
+        advice="--mem-fraction-static",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(log("start.log", *start(400, running=200, max_running_requests=256)),),
+        silent=(log("start.log", *start(600, running=256, max_running_requests=256)),),
+        says=("256 asked for", "200 in effect", "half the pool's tokens (200)"),
         advice="--mem-fraction-static",
         severity=Severity.WARNING,
     ),
     Scenario(
         fires=(log("start.log", *start(TOKENS, STATES, running=32, max_running_requests=256)),),
         silent=(log("start.log", *start(TOKENS, STATES, running=32, max_running_requests=32)),),
-        says=("256 asked for", "32 in effect", "recurrent-state slots"),
+        says=("256 asked for", "32 in effect", "recurrent states"),
         advice="--max-mamba-cache-size",
         severity=Severity.WARNING,
     ),

@@ -78,12 +78,15 @@ def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str
 
 
 def _why_fewer(joined: Joined) -> str:
-    if "mamba_capped_max_running" in joined.effective or "max_mamba_cache_size" in joined.effective:
-        return "capped by the recurrent-state slots"
-    pool = joined.effective.get("max_total_num_tokens")
-    return (
-        f"the engine keeps it at half the pool's tokens ({pool.count // 2:,}) and below its own limits" if pool else ""
-    )
+    """What the evidence shows: a line that says so, or the engine's limit of half the pool's tokens met exactly."""
+    running, pool = joined.effective["max_running_requests"], joined.effective.get("max_total_num_tokens")
+    if "mamba_capped_max_running" in joined.effective:
+        return "capped by the recurrent-state slots, as the log says"
+    if pool and running.count == pool.count // 2:
+        return f"half the pool's tokens ({running.count:,}) is the engine's limit"
+    if "max_mamba_cache_size" in joined.effective:
+        return "the model has recurrent states, whose slots cap it"
+    return "the evidence does not say why"
 
 
 def default_output(joined: Joined) -> Figure:
