@@ -72,3 +72,44 @@ def test_growth_is_seen_beside_the_first_line() -> None:
     usage = values(server(decode_batch(1, running=3, queue_req=2), decode_batch(9, running=5, queue_req=7)).usage)
     assert (usage["first_num_running_reqs"], usage["num_running_reqs"]) == (3, 5)
     assert (usage["first_num_queue_reqs"], usage["num_queue_reqs"]) == (2, 7)
+
+
+def test_the_figures_of_2024_behind_a_tag_of_the_gpu() -> None:
+    found = server(
+        "[gpu_id=0] Load weight end. type=SmallForCausalLM, dtype=torch.bfloat16, avail mem=15.61 GB",
+        "[gpu_id=1] Load weight end. type=SmallForCausalLM, dtype=torch.bfloat16, avail mem=15.95 GB",
+        "[gpu_id=0] Memory pool end. avail mem=6.12 GB",
+        "[gpu_id=0] max_total_num_tokens=40000, max_prefill_tokens=16384, max_running_requests=64, context_len=8192",
+        "[11:00:01] [gpu=0] Decode batch. #running-req: 2, #token: 60, token usage: 0.01, #queue-req: 1",
+    )
+    figures, usage = values(found.figures), values(found.usage)
+    assert (figures["max_total_num_tokens"], figures["max_running_requests"]) == (40000, 64)
+    assert (figures["avail_after_weights_gib"], figures["ranks_seen"]) == (15.61, "TP 0-1")
+    assert (usage["num_running_reqs"], usage["num_queue_reqs"]) == (2, 1)
+
+
+def test_the_figures_of_the_oldest_logs() -> None:
+    for line in (
+        "Rank 0: max_total_num_token=40000, max_prefill_num_token=7000, context_len=8192, model_mode=[]",
+        "Rank 1: Max_total_num_token=40000, max_prefill_num_token=7000, context_len=8192, ",
+    ):
+        figures = values(server(line).figures)
+        assert (figures["max_total_num_tokens"], figures["max_prefill_tokens"]) == (40000, 7000)
+
+
+def test_states_and_windows_as_other_versions_print_them() -> None:
+    figures = values(
+        server(
+            "Mamba Cache is allocated. conv_state size: 0.07GB, ssm_state size: 3.05GB",
+            "SWAKVPool mem usage: 3.18 GB, swa size: 32000, full size: 40000",
+            "Memory pool end. avail mem=6.12 GB",
+        ).figures
+    )
+    assert (figures["mamba_conv_state_gib"], figures["mamba_ssm_state_gib"]) == (0.07, 3.05)
+    assert (figures["max_total_num_tokens"], figures["swa_max_total_num_tokens"]) == (40000, 32000)
+
+
+def test_a_limit_that_was_lowered_is_known_without_arguments_and_summary() -> None:
+    found = server("max_running_requests was reduced from requested 128 to 50")
+    [running] = [s for s in found.settings if s.label == "running requests"]
+    assert (running.requested.value, running.effective.value, running.differs) == (128, 50, True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ...evidence import Evidence, Log
 from ...figure import Figure, Kind, Source, derived
@@ -54,7 +55,7 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     figures.update(_ranks_seen(start, evidence))
     if ready := next(start.of(Step.READY), None):
         figures["ready"] = _figure("ready", True, evidence, ready)
-    return _with_pool(_with_graph_total(figures))
+    return _with_running(_with_pool(_with_graph_total(figures)))
 
 
 def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figure]:
@@ -307,6 +308,14 @@ def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
     return figures
 
 
+def _with_running(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """Running requests where the summary is not in the log: what they were lowered to."""
+    for name in ("reduced_max_running", "mamba_capped_max_running"):
+        if name in figures:
+            figures.setdefault("max_running_requests", figures[name].renamed("max_running_requests"))
+    return figures
+
+
 def from_log(evidence: Evidence, log: Log) -> list[Facts]:
     """The servers that write into a log, each by its last start; earlier starts are its history."""
     return [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
@@ -329,8 +338,14 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
 
 
 def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """What was asked for: the arguments, or what a line that lowers one says of it."""
     event = next(start.of(Step.ARGS), None)
-    return argument_figures(start.args, source_of(evidence, event), Kind.CONFIGURED) if event else {}
+    args = argument_figures(start.args, source_of(evidence, event), Kind.CONFIGURED) if event else {}
+    lowered = next((e for e in start.events if "requested_max_running" in e.values), None)
+    if lowered:
+        asked = _figure("max_running_requests", lowered.values["requested_max_running"], evidence, lowered)
+        args.setdefault("max_running_requests", replace(asked, kind=Kind.CONFIGURED))
+    return args
 
 
 def _with_rank_pools(

@@ -39,8 +39,9 @@ class Event:
 
 
 _TAG = re.compile(
-    r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\]"
-    r" ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?"
+    r"(?:\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\]"
+    r" ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?)?"
+    r"(?:(?:\[gpu(?:_id)?=|Rank )(?P<gpu>\d+)[\]:] ?)?"  # until the middle of 2024
 )
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
 _GB = r" ?GB"
@@ -91,7 +92,8 @@ _RULES = (
     _rule(
         Step.NOTE,
         "Mamba Cache is allocated",
-        r"max_mamba_cache_size: (?P<max_mamba_cache_size>\d+)(?:.*?conv_state size: (?P<mamba_conv_state_gib>NUM) GB)?"
+        r"is allocated(?:.*?max_mamba_cache_size: (?P<max_mamba_cache_size>\d+))?"
+        r"(?:.*?conv_state size: (?P<mamba_conv_state_gib>NUM) GB)?"
         r"(?:.*?ssm_state size: (?P<mamba_ssm_state_gib>NUM) GB)?(?:.*?intermediate_ssm_state_cache size:"
         r" (?P<mamba_intermediate_ssm_gib>NUM) GB)?"
         r"(?:.*?intermediate_conv_window_cache size: (?P<mamba_intermediate_conv_gib>NUM) GB)?",
@@ -101,6 +103,12 @@ _RULES = (
         "KV Cache is allocated",
         r"(?:dtype: (?P<kv_cache_dtype>[\w.]+), )?(?:#tokens: (?P<kv_line_tokens>\d+), )?"
         r"(?:K size: (?P<kv_k_gib>NUM) GB, V size: (?P<kv_v_gib>NUM) GB|KV size: (?P<kv_total_gib>NUM) GB)",
+    ),
+    _rule(
+        Step.NOTE,
+        "SWAKVPool mem usage",
+        r"mem usage: (?P<full_and_swa_kv_gib>NUM) GB, swa size: (?P<swa_max_total_num_tokens>\d+), "
+        r"full size: (?P<full_tokens>\d+)",
     ),
     _rule(Step.POOL_END, "Memory pool end", r"avail mem=(?P<avail_after_pool_gib>NUM) GB"),
     _rule(
@@ -148,7 +156,7 @@ _RULES = (
         Step.NOTE, "exceeds the maximum allowed length", r"maximum allowed length \((?P<max_req_input_len>\d+) tokens\)"
     ),
     _rule(Step.NOTE, "Uvicorn running on", r"Uvicorn running on https?://(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
-    _rule(Step.SUMMARY, "max_total_num_token", r"^max_total_num_tokens?=(?P<max_total_num_tokens>\d+)"),
+    _rule(Step.SUMMARY, "ax_total_num_token", r"^[Mm]ax_total_num_tokens?=(?P<max_total_num_tokens>\d+)"),
     _rule(Step.READY, "fired up and ready to roll", r"fired up"),
     _rule(Step.TROUBLE, "leave no GPU memory for the KV cache", r"--mem-fraction-static=(?P<refused_mem_fraction>NUM)"),
     _rule(Step.TROUBLE, "Not enough memory. Please try", r"Not enough memory"),
@@ -181,10 +189,12 @@ STARTS = (b"server_args=", b"Load weight begin")
 
 def split_tag(text: str) -> tuple[str, str, str]:
     """(time, rank, body) of a line: `[2026-02-27 14:33:22 TP1] Load weight begin` has time, rank "TP1"; untagged lines
-    have neither.
+    have neither. `[gpu_id=1]` is rank "TP1" too.
     """
     match = _TAG.match(text)
-    return (match["time"], match["rank"].strip(), text[match.end() :]) if match else ("", "", text)
+    assert match is not None, "every part of it may be absent"
+    rank = match["rank"] or (f"TP{match['gpu']}" if match["gpu"] else "")
+    return match["time"] or "", rank.strip(), text[match.end() :]
 
 
 def start_event(line: LogLine) -> Event | None:
@@ -204,7 +214,8 @@ def _values(match: re.Match[str]) -> dict[str, int | float | str]:
 
 
 def _summary(body: str) -> dict[str, int | float | str]:
-    return {_SUMMARY_NAMES.get(name, name): _number(text) for name, text in _SUMMARY_FIELD.findall(body)}
+    fields = ((name.lower(), text) for name, text in _SUMMARY_FIELD.findall(body))
+    return {_SUMMARY_NAMES.get(name, name): _number(text) for name, text in fields}
 
 
 def _number(text: str) -> int | float | str:
