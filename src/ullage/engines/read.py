@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from .router import read as router_read
@@ -52,7 +52,21 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
         facts += found
         if not found:
             unclaimed.append(Unclaimed(item, _why(item)))
-    return [*sglang_read.servers(facts), *router_read.servers(routers)], unclaimed
+    return told_apart([*sglang_read.servers(facts), *router_read.servers(routers)]), unclaimed
+
+
+def told_apart(servers: Sequence[Server]) -> list[Server]:
+    """Every server by a name of its own: logs of several hosts often have one name and one port."""
+    named: dict[str, list[Server]] = {}
+    for server in servers:
+        named.setdefault(server.name, []).append(server)
+    return [replace(s, name=_own_name(s, named[s.name])) if len(named[s.name]) > 1 else s for s in servers]
+
+
+def _own_name(server: Server, namesakes: Sequence[Server]) -> str:
+    places = [s.evidence[0].origin.target for s in namesakes]
+    number = next(n for n, other in enumerate(namesakes) if other is server)
+    return f"{server.name}, {places[number]}" if len(set(places)) == len(places) else f"{server.name} #{number + 1}"
 
 
 def _why(item: Evidence) -> str:

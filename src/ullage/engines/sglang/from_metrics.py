@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
@@ -28,6 +29,7 @@ _RENAMED = {
     "hicache_host_used_tokens": "hicache_host_used_tokens",
     "decode_sum_seq_lens": "decode_seq_tokens",
 }
+_WORKERS = ("worker_addr", "source")  # labels that a gateway adds
 _CONSTANTS = frozenset(
     """max_total_num_tokens swa_max_total_num_tokens page_size num_pages context_len max_running_requests
     max_prefill_tokens weights_gib kv_total_gib startup_available_gib graph_total_gib
@@ -48,6 +50,18 @@ _GAUGES = frozenset(
 
 def looks_like_sglang(samples: Samples) -> bool:
     return any(s.name.startswith(("sglang:", "sglang_")) for s in samples.samples)
+
+
+def pages_of(evidence: Evidence, samples: Samples) -> list[tuple[Evidence, Samples]]:
+    """A gateway's page holds the metrics of all its workers, told apart by a label: one page for each of them."""
+    pages: dict[str, list[Sample]] = {}
+    for sample in samples.samples:
+        worker = next((sample.labels[name] for name in _WORKERS if name in sample.labels), "")
+        pages.setdefault(worker, []).append(sample)
+    if len(pages) < 2:
+        return [(evidence, samples)]
+    origins = {worker: replace(evidence.origin, target=worker) for worker in pages if worker}
+    return [(replace(evidence, origin=origin), Samples(tuple(pages[w]), ())) for w, origin in origins.items()]
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:

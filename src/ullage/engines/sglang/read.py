@@ -21,7 +21,7 @@ from .from_endpoints import (
     looks_like_models,
     looks_like_server_info,
 )
-from .from_metrics import from_metrics, looks_like_sglang
+from .from_metrics import from_metrics, looks_like_sglang, pages_of
 from .join import Joined, group, join
 from .pools import ceilings_of, pools_of, window_capped
 from .settings import default_output, settings_of
@@ -42,7 +42,8 @@ def facts_of(evidence: Evidence) -> list[Facts]:
 
         return from_log(evidence, content)
     if isinstance(content, Samples):
-        return [from_metrics(evidence, content)] if looks_like_sglang(content) else []
+        pages = pages_of(evidence, content) if looks_like_sglang(content) else []
+        return [from_metrics(*page) for page in pages if looks_like_sglang(page[1])]
     if isinstance(content, Argv):
         return [from_argv(evidence, content)] if is_sglang(content.words) else []
     if isinstance(content, Document):
