@@ -1,0 +1,200 @@
+"""The figures of one start: per rank, then over ranks (of pools the least, as in the engine; of use the most)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...evidence import Evidence
+from ...figure import Figure, Kind, Source, derived
+from .lines import Event, Step
+from .log_readings import data_rank, figure_of, source_of
+from .ranks import ranks_counted
+from .starts import Start
+
+_START_STEPS = (
+    Step.NOTE,
+    Step.LOAD_BEGIN,
+    Step.LOAD_END,
+    Step.KV,
+    Step.POOL_END,
+    Step.SUMMARY,
+    Step.TROUBLE,
+    Step.UNIT_STARTED,
+)
+_TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
+_FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
+_MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
+
+
+def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Every quantity that the start-up lines state, once. Draft models' figures are named draft_*; graphs carry their
+    phase.
+    """
+    readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
+    of_draft = _after_draft_load(start.events)
+    for events in _by_rank(start.of(*_START_STEPS)).values():
+        for name, event, value in _named(events, of_draft, start.window_sizes):
+            readings[name].append((event, value))
+    figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
+    figures.update(_ranks_seen(start, evidence))
+    if ready := next(start.of(Step.READY), None):
+        figures["ready"] = figure_of("ready", True, evidence, ready)
+    return _with_running(_with_pool(_with_graph_total(figures)))
+
+
+def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figure]:
+    """One quantity as each data-parallel rank states it."""
+    per_rank: dict[str, Figure] = {}
+    for event in start.of(*_START_STEPS):
+        if event.values.get("kv_line_tokens") in start.window_sizes:
+            continue
+        if name in event.values and (rank := data_rank(event.rank)):
+            per_rank.setdefault(rank, figure_of(name, event.values[name], evidence, event))
+    return per_rank
+
+
+def _by_rank(events: Iterable[Event]) -> Mapping[str, list[Event]]:
+    ranks: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        ranks[event.rank].append(event)
+    return ranks
+
+
+def _after_draft_load(events: Sequence[Event]) -> frozenset[int]:
+    """Line numbers of memory lines after a draft model was loaded into a server that has its pool: they speak of the
+    draft.
+    """
+    pooled = False
+    drafting = False
+    found = set()
+    for event in events:
+        pooled |= event.step is Step.KV
+        drafting |= pooled and event.step is Step.LOAD_BEGIN
+        if drafting and event.step in (Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END):
+            found.add(event.line.number)
+    return frozenset(found)
+
+
+def _ranks_seen(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Which ranks write into this log ("DP 0-3, TP 0-15"), and so how many data-parallel ranks there are, if all of
+    them do.
+    """
+    seen: dict[str, set[int]] = defaultdict(set)
+    for event in start.events:
+        for kind, number in re.findall(r"([A-Z_]+)(\d+)", event.rank):
+            seen[kind].add(int(number))
+        if "nccl_rank" in event.values:
+            seen["NCCL rank"].add(int(event.values["nccl_rank"]))
+    if not seen:
+        return {}
+    source = source_of(evidence, start.events[0])
+    told = ", ".join(f"{kind} {_spans(numbers)}" for kind, numbers in seen.items())
+    found = {"ranks_seen": Figure("ranks_seen", told, "", Kind.READ, Source(source.evidence, "rank tags"))}
+    return found | ranks_counted(seen.get("DP", ()), Source(source.evidence, "rank tags"), "that write into this log")
+
+
+def _spans(numbers: set[int]) -> str:
+    """{0, 1, 2, 8} -> "0-2 8"."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return " ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
+
+
+def _named(
+    events: Sequence[Event], of_draft: frozenset[int], windows: frozenset[int | float | str]
+) -> Iterable[tuple[str, Event, int | float | str]]:
+    """The values of one rank in order: a second model's renamed draft_*, a window pool's KV swa_*, graphs' by phase."""
+    loads, pools_closed = 0, 0
+    for event in events:
+        loads += event.step is Step.LOAD_END
+        draft = event.line.number in of_draft or _is_second(event.step, loads, pools_closed)
+        pools_closed += event.step is Step.POOL_END
+        prefix = ("draft_" if draft else "") + ("swa_" if event.values.get("kv_line_tokens") in windows else "")
+        phase = str(event.values.get("graph_phase", "")).strip().replace(" ", "_")
+        for name, value in event.values.items():
+            if name == "graph_phase":
+                continue
+            if phase and name != "graph_sizes":
+                yield f"{name}_{phase}", event, value
+            elif name == "graph_sizes":
+                yield "graph_max_bs", event, max((int(n) for n in str(value).split(",") if n.strip()), default=0)
+            else:
+                yield f"{prefix}{name}", event, value
+
+
+def _is_second(step: Step, loads: int, pools_closed: int) -> bool:
+    if step is Step.LOAD_END:
+        return loads > 1
+    return step in (Step.KV, Step.POOL_END) and pools_closed > 0
+
+
+def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
+    """Ranks of one group hold the same pool by the least free memory (MIN-reduced), so the least is what counts."""
+    numbers = [(event, value) for event, value in found if not isinstance(value, str)]
+    if not numbers:
+        return figure_of(name, found[-1][1], evidence, found[-1][0])
+    if name in _FIRST_COUNTS:
+        numbers.reverse()
+    last = {event.rank: (event, value) for event, value in numbers}  # a line that is printed again replaces the first
+    pick = max if name.startswith(_MOST) or name.startswith("graph_") else min
+    event, value = pick(last.values(), key=lambda pair: pair[1])
+    figure = figure_of(name, value, evidence, event)
+    low, high = min(v for _, v in last.values()), max(v for _, v in last.values())
+    if low == high:
+        return figure
+    return Figure(
+        name,
+        value,
+        figure.unit,
+        Kind.READ,
+        figure.source,
+        note=f"{len(last)} ranks, {low} to {high}",
+        low=low,
+        high=high,
+        observed_at=figure.observed_at,
+    )
+
+
+def _with_graph_total(figures: dict[str, Figure]) -> dict[str, Figure]:
+    phases = tuple(f for name, f in figures.items() if name.startswith("graph_gib"))
+    if phases:
+        figures["graph_total_gib"] = derived(
+            "graph_total_gib", round(sum(f.number for f in phases), 2), "GiB", phases, "sum over the captures"
+        )
+    return figures
+
+
+def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """The pool in tokens from the most telling line: the summary, else the sizing lines (the KV line of a window model
+    counts its window).
+    """
+    windowed = "swa_max_total_num_tokens" in figures
+    for name in (
+        "max_total_num_tokens",
+        "post_capture_tokens",
+        "full_tokens",
+        *(() if windowed else ("kv_line_tokens",)),
+    ):
+        if name in figures:
+            figures.setdefault(
+                "max_total_num_tokens",
+                figures[name].renamed("max_total_num_tokens", f"from the line that states {name}"),
+            )
+    if "kv_total_gib" not in figures and {"kv_k_gib", "kv_v_gib"} <= figures.keys():
+        parts = (figures["kv_k_gib"], figures["kv_v_gib"])
+        figures["kv_total_gib"] = derived("kv_total_gib", round(sum(p.number for p in parts), 2), "GiB", parts, "K + V")
+    return figures
+
+
+def _with_running(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """Running requests where the summary is not in the log: what they were lowered to."""
+    for name in ("reduced_max_running", "mamba_capped_max_running"):
+        if name in figures:
+            figures.setdefault("max_running_requests", figures[name].renamed("max_running_requests"))
+    return figures

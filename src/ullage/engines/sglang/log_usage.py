@@ -1,0 +1,107 @@
+"""The run of a start: what its last batch lines state, what was retracted, what failed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ...evidence import Evidence
+from ...figure import Figure, Kind, derived
+from .lines import Event, Step
+from .log_readings import data_rank, figure_of, source_of
+from .quantities import unit_of
+from .ranks import is_count
+from .starts import Start
+
+
+def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], dict[str, dict[str, Figure]]]:
+    """(use now over all data-parallel ranks, and per rank): the last value each rank logged."""
+    latest: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
+    for event in start.of(Step.BATCH):
+        rank = data_rank(event.rank)
+        for name, value in event.values.items():
+            latest[name][rank] = (event, value)
+    latest.pop("phase", None)
+    usage = {name: _summed(name, list(ranks.values()), evidence) for name, ranks in latest.items()}
+    per_rank: dict[str, dict[str, Figure]] = defaultdict(dict)
+    for name, ranks in latest.items():
+        for rank, (event, value) in ranks.items():
+            per_rank[rank][name] = figure_of(name, value, evidence, event)
+    usage.update(_queues_before(start, evidence))
+    usage.update(_retractions(start, evidence))
+    usage.update(_troubles(start, evidence))
+    return usage, {rank: found for rank, found in per_rank.items() if rank}
+
+
+def _queues_before(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """How many ran, and waited in each queue, in the first lines that were read: beside the last, it shows growth."""
+    first: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
+    for event in start.of(Step.BATCH):
+        for name, value in event.values.items():
+            if name.endswith("_queue_reqs") or name == "num_running_reqs":
+                first[name].setdefault(data_rank(event.rank), (event, value))
+    return {
+        f"first_{name}": _summed(name, list(ranks.values()), evidence).renamed(f"first_{name}")
+        for name, ranks in first.items()
+    }
+
+
+def _summed(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
+    figures = tuple(figure_of(name, value, evidence, event) for event, value in found)
+    if len(figures) == 1:
+        return figures[0]
+    numbers = [f.number for f in figures]
+    if is_count(name):
+        return derived(name, sum(numbers), unit_of(name), figures, f"sum over {len(figures)} data-parallel ranks")
+    return derived(name, max(numbers), unit_of(name), figures, f"the fullest of {len(figures)} data-parallel ranks")
+
+
+def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Retractions in the lines that were read. One event is logged by every tensor-parallel rank: counted once."""
+    events = _distinct(start.of(Step.RETRACT))
+    if not events:
+        return {}
+    source = source_of(evidence, events[-1])
+    total = sum(int(e.values.get("retracted_reqs", 0)) for e in events)
+    note = f"{len(events)} events in the lines read"
+    counts = (("retractions_in_log", total, "requests"), ("retraction_events_in_log", len(events), "events"))
+    found = {name: Figure(name, count, unit, Kind.READ, source, note=note) for name, count, unit in counts}
+    ratio = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
+    if ratio:
+        found["new_token_ratio"] = figure_of("new_token_ratio", ratio.values["new_token_ratio"], evidence, ratio)
+    return found
+
+
+def _distinct(events: Iterable[Event]) -> list[Event]:
+    """Each event once. A line that is cut says less than the same one of another rank."""
+    found: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in sorted(events, key=lambda e: -len(e.values)):
+        same = found[event.time, data_rank(event.rank)]
+        if not any(event.values.items() <= other.values.items() for other in same):
+            same.append(event)
+    return sorted((event for same in found.values() for event in same), key=lambda e: e.line.number)
+
+
+def _troubles(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Transfers that failed (one request is logged by every rank: its room is counted once) and exceptions of the
+    scheduler.
+    """
+    found = {}
+    failed = {e.values["failed_room"]: e for e in start.of(Step.TROUBLE) if "failed_room" in e.values}
+    if failed:
+        last = list(failed.values())[-1]
+        why = str(last.values.get("failed_why", ""))
+        found["failed_transfers_in_log"] = Figure(
+            "failed_transfers_in_log", len(failed), "requests", Kind.READ, source_of(evidence, last), note=why
+        )
+    crashes = [e for e in start.of(Step.TROUBLE) if "exception" in e.values]
+    if crashes:
+        found["scheduler_exceptions"] = Figure(
+            "scheduler_exceptions",
+            len(crashes),
+            "lines",
+            Kind.READ,
+            source_of(evidence, crashes[-1]),
+            observed_at=crashes[-1].time or None,
+        )
+    return found
