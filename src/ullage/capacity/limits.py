@@ -160,7 +160,7 @@ def _with_range(figure: Figure, admitted: Admitted) -> Figure:
     live = (
         "now, by the live ratio"
         if admitted.now is not None
-        else "the low end of a range: the ratio in effect is not known"
+        else "the low end of a range: which of it holds depends on what runs"
     )
     return Figure(
         figure.name,
