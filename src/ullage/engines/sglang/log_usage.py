@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ...evidence import Evidence
-from ...figure import Figure, Kind, derived
+from ...figure import Figure, Kind
 from .lines import Event, Step
 from .log_readings import data_rank, figure_of, source_of
-from .quantities import unit_of
-from .ranks import is_count
+from .ranks import together
 from .starts import Start
+
+Reading = tuple[Event, int | float | str]
 
 
 def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], dict[str, dict[str, Figure]]]:
     """(use now over all data-parallel ranks, and per rank): the last value each rank logged."""
-    latest: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
+    latest: dict[str, dict[str, Reading]] = defaultdict(dict)
     for event in start.of(Step.BATCH):
         rank = data_rank(event.rank)
         for name, value in event.values.items():
             latest[name][rank] = (event, value)
     latest.pop("phase", None)
-    usage = {name: _summed(name, list(ranks.values()), evidence) for name, ranks in latest.items()}
+    usage = {name: _over_ranks(name, ranks, evidence) for name, ranks in latest.items()}
     per_rank: dict[str, dict[str, Figure]] = defaultdict(dict)
     for name, ranks in latest.items():
         for rank, (event, value) in ranks.items():
@@ -35,25 +36,18 @@ def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], 
 
 def _queues_before(start: Start, evidence: Evidence) -> dict[str, Figure]:
     """How many ran, and waited in each queue, in the first lines that were read: beside the last, it shows growth."""
-    first: dict[str, dict[str, tuple[Event, int | float | str]]] = defaultdict(dict)
+    first: dict[str, dict[str, Reading]] = defaultdict(dict)
     for event in start.of(Step.BATCH):
         for name, value in event.values.items():
             if name.endswith("_queue_reqs") or name == "num_running_reqs":
                 first[name].setdefault(data_rank(event.rank), (event, value))
     return {
-        f"first_{name}": _summed(name, list(ranks.values()), evidence).renamed(f"first_{name}")
-        for name, ranks in first.items()
+        f"first_{name}": _over_ranks(name, ranks, evidence).renamed(f"first_{name}") for name, ranks in first.items()
     }
 
 
-def _summed(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
-    figures = tuple(figure_of(name, value, evidence, event) for event, value in found)
-    if len(figures) == 1:
-        return figures[0]
-    numbers = [f.number for f in figures]
-    if is_count(name):
-        return derived(name, sum(numbers), unit_of(name), figures, f"sum over {len(figures)} data-parallel ranks")
-    return derived(name, max(numbers), unit_of(name), figures, f"the fullest of {len(figures)} data-parallel ranks")
+def _over_ranks(name: str, ranks: Mapping[str, Reading], evidence: Evidence) -> Figure:
+    return together(name, tuple(figure_of(name, value, evidence, event) for event, value in ranks.values()))
 
 
 def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
@@ -66,10 +60,20 @@ def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
     note = f"{len(events)} events in the lines read"
     counts = (("retractions_in_log", total, "requests"), ("retraction_events_in_log", len(events), "events"))
     found = {name: Figure(name, count, unit, Kind.READ, source, note=note) for name, count, unit in counts}
-    ratio = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
-    if ratio:
-        found["new_token_ratio"] = figure_of("new_token_ratio", ratio.values["new_token_ratio"], evidence, ratio)
-    return found
+    return {**found, **_ratios(start, events, evidence)}
+
+
+def _ratios(start: Start, events: list[Event], evidence: Evidence) -> dict[str, Figure]:
+    """The ratio before and after the last retraction. It falls again from there, so it is the live one only while no
+    batch came after it.
+    """
+    last = next((e for e in reversed(events) if "new_token_ratio" in e.values), None)
+    if last is None:
+        return {}
+    live = not any(e.line.number > last.line.number for e in start.of(Step.BATCH))
+    name = "new_token_ratio" if live else "new_token_ratio_at_retraction"
+    pairs = (("ratio_from", "new_token_ratio_before_retraction"), ("new_token_ratio", name), ("gained_tokens",) * 2)
+    return {to: figure_of(to, last.values[key], evidence, last) for key, to in pairs if key in last.values}
 
 
 def _distinct(events: Iterable[Event]) -> list[Event]:

@@ -19,11 +19,14 @@ def over_ranks(ranks: Ranks) -> dict[str, Figure]:
     usage: dict[str, Figure] = {}
     for name in dict.fromkeys(name for rank in ranks.values() for name in rank):
         figures = tuple(rank[name] for rank in ranks.values() if name in rank)
-        usage[name] = figures[0] if len(figures) == 1 else _together(name, figures)
+        usage[name] = together(name, figures)
     return usage
 
 
-def _together(name: str, figures: tuple[Figure, ...]) -> Figure:
+def together(name: str, figures: tuple[Figure, ...]) -> Figure:
+    """One quantity of several ranks: a count summed, a share by the fullest."""
+    if len(figures) == 1:
+        return figures[0]
     numbers = [f.number for f in figures]
     if is_count(name):
         return derived(name, sum(numbers), unit_of(name), figures, f"sum over {len(figures)} data-parallel ranks")
