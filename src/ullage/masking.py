@@ -14,11 +14,11 @@ MASK = "***"
 # A name that ends like this guards a secret ("hf_token", "--admin-api-key", "AWS_SECRET_ACCESS_KEY"); "max_tokens" does
 # not. Under the lesser ones a number is a count ("#new-token: 64").
 _SURE = (
-    r"(?:(?:api|access|private)[-_ ]?key|secret(?:[-_]?key)?|passw(?:or)?d|passphrase|credential|[-_](?:pwd|auth))s?"
-    r"(?:[-_]?[0-9]+)?"
+    r"(?:(?:(?:api|access|private)[-_ ]?key|secret(?:[-_]?key)?|passw(?:or)?d|passphrase|credential|[-_](?:pwd|auth))s?"
+    r"(?:[-_]?[0-9]+)?|(?<=[?&])key(?==))"
 )
 _HEADER = r"(?:authorization|cookie)"
-_LESSER = r"""(?:token|[-_]key|(?<=[?&])key(?==)|(?<=["'])key(?=\\*["']))"""
+_LESSER = r"""(?:token|[-_]key|(?<=["'])key(?=\\*["']))"""
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?%?"
 _NOTHING = r"(?:none|null|true|false|auto|nan|\[\]|\{\}|\*{3,})"
 _END = r"""(?:[\s"'\\,;)}\]&]|\Z)"""
@@ -52,8 +52,7 @@ _MAY_ASSIGN = re.compile(  # of a text in lower case
 _MAY_FLAG = re.compile(
     r"(?:key|secret|passw(?:or)?d|passphrase|credential|pwd|auth|authorization|cookie|token)s?[-_0-9]*\s"
 )
-_KEYS = ("hf", "sk", "pk", "rk", "ghp", "gho", "ghs", "pat", "nvapi", "xoxa", "xoxb", "xoxp")
-_PREFIXES = tuple(f"{key}{dash}" for key in _KEYS for dash in "-_")
+_PREFIXES = ("hf_", "sk-", "k_live", "k_test", "ghp_", "gho_", "ghs_", "pat-", "pat_", "nvapi-", "xox")
 _SHAPES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("bearer",), re.compile(r"""\b(bearer)\s+(?!\*)[^\s"'\\]{4,}""", re.IGNORECASE), rf"\1 {MASK}"),
     (("basic",), re.compile(r"\b(basic)\s+(?!\*)[A-Za-z0-9+/=_-]{4,}", re.IGNORECASE), rf"\1 {MASK}"),
@@ -61,14 +60,14 @@ _SHAPES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
         _PREFIXES,
         re.compile(
             r"\b(?:hf_(?=[a-z0-9]*[0-9A-Z])[A-Za-z0-9]{8,}|(?:ghp|gho|ghs)_[A-Za-z0-9]{8,}"
-            r"|(?:sk|pk|rk)[-_](?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{12,}"
-            r"|(?:glpat|nvapi|xox[abp]|github_pat)[-_][A-Za-z0-9_-]{8,})"
+            r"|(?:sk-(?=[A-Za-z_-]*[0-9])|(?:sk|pk|rk)_(?:live|test)_)[A-Za-z0-9_-]{12,}"
+            r"|(?:glpat-|nvapi-|xox[abp]-|github_pat_)[A-Za-z0-9_-]{8,})"
         ),
         MASK,
     ),
     (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MASK),
     (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), MASK),
-    (("@",), re.compile(r"://[^/\s'\"<>]+@"), f"://{MASK}@"),
+    (("@",), re.compile(r"://[^/\s'\"]+@"), f"://{MASK}@"),
 )
 _SECRET_NAME = re.compile(rf"(?:.*(?:{_SURE}|{_HEADER}|token|[-_]key)|key)", re.IGNORECASE)
 _SURE_NAME = re.compile(rf".*(?:{_SURE}|{_HEADER})", re.IGNORECASE)
@@ -115,7 +114,7 @@ class Masker:
         return value if _IS_NUMBER.fullmatch(value) and not _is_sure(name) else MASK
 
     def words(self, words: Iterable[str]) -> tuple[str, ...]:
-        """A command line: the value of `--api-key K`, of `--api-key=K`, of `API_KEY=K`, and what else looks like one."""
+        """A command line: the value of `--api-key K`, of `--api-key=K`, of `API_KEY=K`, and what looks like one."""
         masked: list[str] = []
         guarded, several = "", False
         for word in words:
