@@ -113,3 +113,19 @@ def test_a_limit_that_was_lowered_is_known_without_arguments_and_summary() -> No
     found = server("max_running_requests was reduced from requested 128 to 50")
     [running] = [s for s in found.settings if s.label == "running requests"]
     assert (running.requested.value, running.effective.value, running.differs) == (128, 50, True)
+
+
+REFUSAL = "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.88."
+
+
+def test_why_the_pool_is_not_known_is_said() -> None:
+    lines = start(40000)
+    refused = server(*lines[:3], REFUSAL)
+    assert f"the server refused to start: {REFUSAL}" in refused.notes
+    assert REFUSAL in refused.pools[0].size.note
+    unfinished = server(*lines[:2])
+    assert "the start is not finished in this log, which ends after 'Load weight begin. avail mem=93.70 GB'" in (
+        unfinished.notes
+    )
+    assert "the start is not finished in this log, which ends after its arguments" in server(lines[0]).notes
+    assert "the start-up lines are not in this log" in server(decode_batch(1)).notes

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...evidence import Evidence, Log
 from ...figure import Figure, Kind
 from ..server import EarlierStart
 from .facts import Facts, argument_figures
-from .lines import Step
+from .lines import Step, split_tag
 from .log_readings import figure_of, source_of
 from .log_start import rank_figures, start_figures
 from .log_usage import usage_figures
 from .starts import Start, servers_of, starts_of
+
+_REFUSALS = frozenset({"refused_mem_fraction"})  # what a line of refusal states; other troubles state more
 
 
 def from_log(evidence: Evidence, log: Log) -> list[Facts]:
@@ -23,16 +26,17 @@ def from_log(evidence: Evidence, log: Log) -> list[Facts]:
 def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
     current = starts[-1]
     usage, ranks = usage_figures(current, evidence)
+    effective = {} if current.overlaps else start_figures(current, evidence)
     return Facts(
         evidence,
         "log",
         args=_args(current, evidence),
-        effective={} if current.overlaps else start_figures(current, evidence),
+        effective=effective,
         usage=usage,
         rank_usage=_with_rank_pools(ranks, current, evidence),
         role=current.role,
         earlier=tuple(_earlier(start, evidence) for start in starts[:-1] if _counts(start)),
-        notes=_notes(current, log),
+        notes=_notes(current, log, effective),
     )
 
 
@@ -68,7 +72,7 @@ def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
     )
 
 
-def _notes(start: Start, log: Log) -> tuple[str, ...]:
+def _notes(start: Start, log: Log, effective: Mapping[str, Figure]) -> tuple[str, ...]:
     notes = list(log.gaps)
     if start.overlaps:
         notes.append(
@@ -77,6 +81,19 @@ def _notes(start: Start, log: Log) -> tuple[str, ...]:
         )
     if start.role_ground:
         notes.append(start.role_ground)
-    if not any(start.has(step) for step in (Step.SUMMARY, Step.KV)):
-        notes.append("the start-up lines are not in this log")
+    if not start.overlaps and "max_total_num_tokens" not in effective:
+        notes.append(_why_no_pool(start))
     return tuple(notes)
+
+
+def _why_no_pool(start: Start) -> str:
+    """A start that failed, one that is not finished, or a log that begins after it."""
+    refused = next((e for e in start.of(Step.TROUBLE) if e.line.text and not e.values.keys() - _REFUSALS), None)
+    if refused:
+        return f"the server refused to start: {split_tag(refused.line.text)[2][:160]}"
+    begun = [e for e in start.events if e.step in (Step.ARGS, Step.LOAD_BEGIN, Step.LOAD_END, Step.POOL_END)]
+    if begun and not start.ready:
+        last = begun[-1]
+        told = "its arguments" if last.step is Step.ARGS else f"{split_tag(last.line.text)[2][:80]!r}"
+        return f"the start is not finished in this log, which ends after {told}"
+    return "the start-up lines are not in this log"
