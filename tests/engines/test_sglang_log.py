@@ -129,3 +129,11 @@ def test_why_the_pool_is_not_known_is_said() -> None:
     )
     assert "the start is not finished in this log, which ends after its arguments" in server(lines[0]).notes
     assert "the start-up lines are not in this log" in server(decode_batch(1)).notes
+
+
+def test_the_share_in_use_is_the_fullest_pools_and_tokens_are_the_full_pools() -> None:
+    shares = "full token usage: 0.10, swa token usage: 0.40"
+    usage = server(*start(40000), f"[{DAY} 11:00:01 TP0] Prefill batch, #new-seq: 1, {shares}, #running-req: 1").usage
+    assert (usage["token_usage"].value, usage["num_used_tokens"].value) == (0.4, 4000)
+    assert usage["room_tokens"].value == 36_000
+    assert {f.name for f in usage["token_usage"].inputs} == {"full_token_usage", "swa_token_usage"}

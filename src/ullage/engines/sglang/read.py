@@ -24,8 +24,10 @@ from .from_endpoints import (
 from .from_metrics import from_metrics, looks_like_sglang, pages_of
 from .join import Joined, group, join
 from .pools import ceilings_of, pools_of, window_capped
+from .quantities import unit_of
 from .settings import default_output, settings_of
 
+_POOL_SHARES = ("full_token_usage", "swa_token_usage", "mamba_usage")
 _DOCUMENTS: tuple[tuple[Callable[[Any], bool], Callable[[Evidence, Any], Facts]], ...] = (
     (looks_like_server_info, from_server_info),
     (looks_like_model_info, from_model_info),
@@ -66,7 +68,7 @@ def _server(joined: Joined) -> Server:
         settings=settings_of(joined),
         pools=pools_of(joined),
         ceilings=ceilings_of(joined),
-        usage={**joined.usage, **_room(joined)},
+        usage={**joined.usage, **_share(joined), **_room(joined)},
         default_output=default_output(joined),
         ranks=_ranks(joined),
         earlier=joined.earlier,
@@ -117,12 +119,21 @@ def _name(joined: Joined) -> str:
     return f"{name} (port {port.value})" if port else name
 
 
+def _share(joined: Joined) -> dict[str, Figure]:
+    """The share in use where only its pools are told apart: the fullest's, as in the engine's own gauge."""
+    parts = tuple(f for n in _POOL_SHARES if (f := joined.usage.get(n)))
+    if not parts or "token_usage" in joined.usage:
+        return {}
+    share = max(f.number for f in parts)
+    return {"token_usage": derived("token_usage", share, unit_of("token_usage"), parts, "the fullest of its pools")}
+
+
 def _room(joined: Joined) -> dict[str, Figure]:
     """Tokens in use and still free. Use leaves out what the prefix cache could give back at once."""
     pool, used, share = (
         joined.effective.get("max_total_num_tokens"),
         joined.usage.get("num_used_tokens"),
-        joined.usage.get("token_usage"),
+        joined.usage.get("full_token_usage") or joined.usage.get("token_usage"),
     )
     ranks = joined.known("dp_size")
     if pool is None or (used is None and share is None):
@@ -135,7 +146,7 @@ def _room(joined: Joined) -> dict[str, Figure]:
             "tokens",
             Kind.DERIVED,
             inputs=(pool, share),
-            note="pool x token_usage, which is rounded to 1 %",
+            note=f"pool x {share.name}, which is rounded to 1 %",
         )
     assert used is not None
     room = derived(
