@@ -9,6 +9,7 @@ from typing import Any
 
 from ...evidence import Argv, Document, Evidence, Log, LogLine, Sample, Samples
 from ...figure import Figure, Kind, Source, derived, missing
+from ...quoting import in_quotes
 from ..server import Role, Server, Setting
 from .flags import from_argv, is_router
 
@@ -20,6 +21,8 @@ _SUMS = {
     "worker_retries_exhausted_total": "worker_retries_exhausted_total",
     "http_connections_active": "http_connections_active",
     "worker_requests_active": "worker_requests_active",
+    "running_requests": "worker_requests_active",  # until 2025
+    "processed_requests_total": "requests_total",
     "worker_cb_transitions_total": "worker_cb_transitions_total",
     "active_workers": "active_workers",
     "requests_total": "requests_total",
@@ -30,6 +33,7 @@ _SUMS = {
     "worker_pool_size": "worker_pool_size",
 }
 _BY_LABEL = {"http_rate_limit_total": "result", "http_responses_total": "status_code", "job_success_total": "job_type"}
+_OF_WORKERS = ("worker_health", "worker_requests_active", "running_requests", "processed_requests_total")
 _STARTED = re.compile(r"Starting router on (?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+) \| mode: (?P<mode>\w+)(?P<rest>.*)")
 _HOST = re.compile(r"https?://(?:[^@/]*@)?(\[[^\]]+\]|[^:/]+)")
 _URL = re.compile(r'"(https?://[^"]+)"')
@@ -54,7 +58,7 @@ def is_routers(evidence: Evidence) -> bool:
     if isinstance(content, Samples):
         return any(s.name.startswith(_PREFIXES) for s in content.samples)
     if isinstance(content, Log):
-        return any(_STARTED.search(line.text) or _UNIT.match(line.text) for line in content.lines)
+        return any(_started(line.text) or _UNIT.match(line.text) for line in content.lines)
     return isinstance(content, Document) and _workers(content.data) is not None
 
 
@@ -113,6 +117,12 @@ def _gather(known: _Known, item: Evidence) -> None:
             _gather_line(known, item, line)
 
 
+def _started(text: str) -> re.Match[str] | None:
+    """The router's line of its start, not the text of a request that quotes one."""
+    match = _STARTED.search(text)
+    return match if match and not in_quotes(text, match.start()) else None
+
+
 def _workers(data: Any) -> list[dict[str, Any]] | None:
     """The list of `/workers`: objects with a url, under "workers" or bare."""
     found = data.get("workers") if isinstance(data, dict) else None
@@ -154,7 +164,7 @@ def _add(known: _Known, name: str, sample: Sample, item: Evidence) -> None:
     else:
         inputs = (*(held.inputs or (held,)), reading)
         known.usage[quantity] = derived(quantity, held.count + reading.count, "", inputs, "sum over its series")
-    if name in ("worker_health", "worker_requests_active") and "worker" in sample.labels:
+    if name in _OF_WORKERS and "worker" in sample.labels:
         url = sample.labels["worker"]
         known.workers.setdefault(url, "regular")
         if name == "worker_health":
@@ -168,7 +178,7 @@ def _gather_line(known: _Known, item: Evidence, line: LogLine) -> None:
         known.figures["unit_started"] = Figure("unit_started", line.time or "time not printed", "", Kind.READ, source)
     if item.origin.pid:
         known.figures["pid"] = Figure("pid", item.origin.pid, "", Kind.READ, Source(item.place))
-    match = _STARTED.search(line.text)
+    match = _started(line.text)
     if match is None:
         return
     known.figures["port"] = Figure("port", int(match["port"]), "", Kind.READ, source)

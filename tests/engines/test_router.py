@@ -1,0 +1,23 @@
+"""The router's metrics of older releases."""
+
+from __future__ import annotations
+
+from tests.evidence import metrics
+from ullage.engines.read import read
+
+ONE, TWO = "http://10.0.0.1:30000", "http://10.0.0.2:30000"
+
+
+def test_the_names_of_2025_tell_the_workers_and_their_requests() -> None:
+    page = metrics(
+        "http://router:29000",
+        f'sgl_router_processed_requests_total{{worker="{ONE}"}} 7',
+        f'sgl_router_processed_requests_total{{worker="{TWO}"}} 9',
+        "sgl_router_active_workers 2",
+        f'sgl_router_running_requests{{worker="{ONE}"}} 1',
+        f'sgl_router_running_requests{{worker="{TWO}"}} 2',
+    )
+    [router], _ = read([page])
+    assert router.workers == (ONE, TWO)
+    usage = {name: figure.value for name, figure in router.usage.items()}
+    assert usage == {"requests_total": 16, "active_workers": 2, "worker_requests_active": 3}
