@@ -80,7 +80,7 @@ def test_the_figures_of_2024_behind_a_tag_of_the_gpu() -> None:
         "[gpu_id=1] Load weight end. type=SmallForCausalLM, dtype=torch.bfloat16, avail mem=15.95 GB",
         "[gpu_id=0] Memory pool end. avail mem=6.12 GB",
         "[gpu_id=0] max_total_num_tokens=40000, max_prefill_tokens=16384, max_running_requests=64, context_len=8192",
-        "[11:00:01] [gpu=0] Decode batch. #running-req: 2, #token: 60, token usage: 0.01, #queue-req: 1",
+        "[gpu=0] Decode batch. #running-req: 2, #token: 60, token usage: 0.01, #queue-req: 1",
     )
     figures, usage = values(found.figures), values(found.usage)
     assert (figures["max_total_num_tokens"], figures["max_running_requests"]) == (40000, 64)
