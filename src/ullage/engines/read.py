@@ -52,7 +52,19 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
         facts += found
         if not found:
             unclaimed.append(Unclaimed(item, _why(item)))
-    return told_apart([*sglang_read.servers(facts), *router_read.servers(routers)]), unclaimed
+    servers = told_apart([*sglang_read.servers(facts), *router_read.servers(routers)])
+    return [_with_unread(server, items) for server in servers], unclaimed
+
+
+def _with_unread(server: Server, items: Sequence[Evidence]) -> Server:
+    """A server whose endpoints did not all answer says so wherever a figure is missing."""
+    targets = {item.origin.target for item in server.evidence}
+    unread = {
+        item.topic: item.content.reason
+        for item in items
+        if isinstance(item.content, Failure) and item.content.status != "404" and item.origin.target in targets
+    }
+    return replace(server, unread=unread) if unread else server
 
 
 def told_apart(servers: Sequence[Server]) -> list[Server]:

@@ -80,13 +80,19 @@ class Server:
     evidence: tuple[Evidence, ...] = ()
     workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
     notes: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)  # endpoint -> why it could not be read
+
+    @property
+    def unread_words(self) -> str:
+        """What could not be read, to be put behind the reason of a missing figure."""
+        return "".join(f"; {topic} was not read: {reason}" for topic, reason in self.unread.items())
 
     def figure(self, name: str, unit: str = "") -> Figure:
         """The trusted figure, or a missing one that says that nothing states it."""
-        return self.figures.get(name) or missing(name, unit, "no evidence states it")
+        return self.figures.get(name) or missing(name, unit, f"no evidence states it{self.unread_words}")
 
     def use(self, name: str, unit: str = "") -> Figure:
-        return self.usage.get(name) or missing(name, unit, "no evidence states it")
+        return self.usage.get(name) or missing(name, unit, f"no evidence states it{self.unread_words}")
 
     def says(self, name: str) -> object:
         """The plain value, or None."""

@@ -144,26 +144,34 @@ def usage_rows(server: Server) -> Iterable[tuple[str, str]]:
     """What is in use now, as far as it is known."""
     if server.role is Role.ROUTER:
         return _router_usage(server)
-    return _worker_usage(server)
+    return (*_worker_usage(server), *_host_cache(server))
 
 
 def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
     running = server.use("num_running_reqs")
-    if not server.usage:
-        yield "in use now", "not known: no metrics, loads or batch lines in the evidence"
-        return
-    queues = ", ".join(f"{label} {plain(f.value)}" for name, label in _QUEUES if (f := server.use(name)).known)
-    at = f" (at {running.observed_at})" if running.observed_at else ""
-    yield "in use now", f"{value_of(running)} running; queues: {queues or 'not known'}{at}"
     used, room, evictable, share = (
         server.use(n) for n in ("num_used_tokens", "room_tokens", "kv_evictable_tokens", "token_usage")
     )
+    queues = ", ".join(f"{label} {plain(f.value)}" for name, label in _QUEUES if (f := server.use(name)).known)
+    if not (running.known or queues or used.known or share.known):
+        yield "in use now", f"not known: no metrics, loads or batch lines in the evidence{server.unread_words}"
+        return
+    at = f" (at {running.observed_at})" if running.observed_at else ""
+    yield "in use now", f"{value_of(running)} running; queues: {queues or 'not known'}{at}"
     if used.known or share.known:
         cached = f", {value_of(evictable)} more are evictable cache" if evictable.known else ""
         yield "pool use", f"{value_of(used)} tokens ({ratio(share)}){cached}; room left: {value_of(room)} tokens"
-    host, held = server.figure("hicache_host_total_tokens"), server.use("hicache_host_used_tokens")
-    if host.known:
-        yield "host cache", f"{value_of(held)} of {value_of(host)} tokens, for reuse only: it raises no limit"
+
+
+def _host_cache(server: Server) -> Iterable[tuple[str, str]]:
+    """The tier in host memory, apart: it is for reuse and adds nothing to what fits."""
+    total, held = server.figure("hicache_host_total_tokens"), server.use("hicache_host_used_tokens")
+    if total.known:
+        yield "host cache", f"{value_of(held)} of {value_of(total)} tokens, for reuse only: it raises no limit"
+    elif server.figure("enable_hierarchical_cache").value is True:
+        size, ratio_ = server.figure("hicache_size"), server.figure("hicache_ratio")
+        asked = f"{value_of(size)} GB" if size.known and size.number else f"{value_of(ratio_)} x the device pool"
+        yield "host cache", f"on ({asked}), for reuse only: it raises no limit"
 
 
 def _router_usage(server: Server) -> Iterable[tuple[str, str]]:

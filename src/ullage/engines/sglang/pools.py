@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ...capacity.admission import FitsNow, Rule
 from ...capacity.demand import Demand
@@ -17,6 +18,8 @@ from .join import Joined
 
 V4_PAGE, V4_WINDOW, V4_WINDOW_RATIO = 256, 128, 0.1  # forced by the engine for DeepSeek-V4 (facts: model hook, 2026)
 _UNCAPPED_SINCE = (0, 5, 13)  # PR 26607 was merged at the beginning of June 2026; 0.5.12 is of May, 0.5.13 of mid-June
+
+_COMPRESSED = {"c4": 4, "c128": 128}  # DeepSeek-V4's pools of compressed KV, and tokens a slot
 
 _WAITS = {
     Role.UNIFIED: "waits in the server's queue",
@@ -64,6 +67,9 @@ def pools_of(joined: Joined) -> tuple[Pool, ...]:
     pools = [_kv(joined, model, partitions), _request_slots(joined, partitions)]
     if (window := _window_size(joined, model)) is not None:
         pools.append(_window(joined, model, window, partitions))
+    pools += [
+        pool for name, share in _COMPRESSED.items() if (pool := _compressed(joined, model, name, share, partitions))
+    ]
     if (states := joined.effective.get("max_mamba_cache_size")) is not None:
         pools.append(_states(joined, states, partitions))
     return tuple(pools)
@@ -206,6 +212,24 @@ def _window(joined: Joined, model: Model, size: Figure, partitions: int) -> Pool
         lever="--swa-full-tokens-ratio",
         inputs=(model.page, model.window),
         unknown=model.window.note if demand is None else "",
+    )
+
+
+def _compressed(joined: Joined, model: Model, name: str, share: int, partitions: int) -> Pool | None:
+    """DeepSeek-V4's compressed KV: one slot for every `share` tokens, in pages of as many tokens as the full pool's."""
+    size = joined.effective.get(f"{name}_tokens")
+    if size is None or not size.number:
+        return None
+    return Pool(
+        name=f"{name} pool",
+        unit="slots",
+        size=size,
+        rule=FitsNow(),
+        demand=Demand(per_token=Fraction(1, share), page=max(1, model.page.count // share)),
+        partitions=partitions,
+        beyond=_waits(joined),
+        lever="--mem-fraction-static",
+        inputs=(model.page,),
     )
 
 

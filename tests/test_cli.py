@@ -1,0 +1,191 @@
+"""The command as a process: what it prints, where, with which exit code; whatever it is given, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import ullage
+import ullage.findings.catalogue  # enters the rules
+from ullage import demo
+from ullage.findings.base import CATALOGUE
+
+SCHEMA = json.loads(Path(ullage.__file__).with_name("report").joinpath("limits.schema.json").read_text())
+START = "[2026-06-02 10:05:00 TP0] max_total_num_tokens=20000, max_running_requests=64, context_len=32768\n"
+
+
+def run(*words: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "ULLAGE_DEBUG")}
+    done = subprocess.run(
+        [sys.executable, "-m", "ullage", *words],
+        input=stdin,
+        capture_output=True,
+        env={**clean, **environment},
+        timeout=60,
+    )
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[tuple[demo.Replay, demo.Replay, demo.Replay]]:
+    servers = demo.deployment()
+    yield servers
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def data(*words: str) -> Any:
+    return json.loads(run("limits", "--json", *words).stdout)
+
+
+def test_a_router_is_followed_to_its_workers(deployment: tuple[demo.Replay, ...]) -> None:
+    alone, followed = data(deployment[0].url), data(deployment[0].url, "--follow")
+    assert [s["role"] for s in alone["servers"]] == ["router"]
+    assert [s["role"] for s in followed["servers"]] == ["prefill", "decode", "router"]
+    assert {row["label"]: row["admits"]["value"] for row in followed["chain"]}["full"] == 4
+
+
+def test_the_json_is_what_its_schema_says(deployment: tuple[demo.Replay, ...]) -> None:
+    jsonschema.validate(data(deployment[0].url, "--follow", "--at", "32000", "--request", "prompt=3000"), SCHEMA)
+
+
+def test_the_schema_refuses_a_figure_without_its_source(deployment: tuple[demo.Replay, ...]) -> None:
+    report = data(deployment[2].url)
+    del report["servers"][0]["figures"]["max_total_num_tokens"]["source"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(report, SCHEMA)
+
+
+def test_a_pipe_gets_80_columns_and_no_colours(deployment: tuple[demo.Replay, ...]) -> None:
+    out = run("limits", deployment[0].url, "--follow").stdout
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
+
+
+@pytest.mark.parametrize("columns", [40, 60, 100])
+def test_a_narrow_or_wide_terminal_is_kept_to(columns: int, tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    out = run("limits", str(tmp_path / "s.log"), COLUMNS=str(columns)).stdout
+    assert max(map(len, out.splitlines())) <= columns
+
+
+def test_sources_show_what_every_number_was_computed_from(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    out = run("limits", str(tmp_path / "s.log"), "--sources").stdout
+    tree = out[out.index("Sources") :]
+    assert "admits = " in tree
+    assert "s.log line 1: [2026-06-02 10:05:00 TP0] max_total_num_tokens=20000" in tree
+    assert "schedule_conservativeness = 1" in tree
+
+
+def test_sizes_are_echoed(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    assert "4k read as 4,096 tokens" in run("limits", str(tmp_path / "s.log"), "--at", "4k").stdout
+
+
+def test_standard_input_is_a_target() -> None:
+    done = run("limits", "-", stdin=START.encode())
+    assert done.returncode == 0
+    assert "20,000" in done.stdout
+
+
+def test_findings_set_the_exit_code_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    path = str(tmp_path / "s.log")  # its pool is below its context: a warning
+    assert [
+        run("limits", path, *more).returncode for more in ((), ("--fail-on", "error"), ("--fail-on", "warning"))
+    ] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_every_finding_is_explained(name: str) -> None:
+    done = run("explain", name)
+    assert done.returncode == 0
+    assert name in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+BAD = {
+    "no target": (["limits"], b"", 2, "no target"),
+    "no such file": (["limits", "/no/such.log"], b"", 2, "no such file"),
+    "a scheme that is none": (["limits", "htp://host"], b"", 2, "only http and https"),
+    "nothing listens": (["limits", "http://127.0.0.1:1"], b"", 3, "nothing listens"),
+    "a word that is no URL": (["limits", "http://"], b"", 2, "URL"),
+    "a size that is none": (["limits", "-", "--at", "much"], START.encode(), 2, "not a size"),
+    "half a token": (["limits", "-", "--at", "0.3"], START.encode(), 2, "whole number"),
+    "a request without a prompt": (["limits", "-", "--request", "output=3"], START.encode(), 2, "prompt"),
+    "an unknown option": (["limits", "-", "--att", "3"], b"", 2, "No such option"),
+    "quotes that do not pair": (["limits", "--flags", "sglang serve 'x"], b"", 2, "--flags"),
+    "another engine's command": (["limits", "--flags", "vllm serve x"], b"", 3, "vLLM"),
+    "a key on the command line": (["limits", "http://127.0.0.1:1", "--api-key-env", "sk-abc.def"], b"", 2, "the name"),
+    "a variable that is not set": (["limits", "http://127.0.0.1:1", "--api-key-env", "NO_SUCH"], b"", 2, "not set"),
+    "an unknown word to explain": (["explain", "pool-below-contex"], b"", 2, "did you mean pool-below-context"),
+    "nothing on stdin": (["limits", "-"], b"", 3, "nothing in it"),
+    "noise": (["limits", "-"], bytes(range(256)) * 40, 3, "not a text"),
+    "a web page": (["limits", "-"], b"<!DOCTYPE html><title>Log in</title>", 3, "web page"),
+    "half a JSON": (["limits", "-"], b'{"model_path": "x", ', 3, "JSON"),
+    "a JSON of something else": (["limits", "-"], b'{"a": [1, 2]}', 3, "not the answer of"),
+    "a log of something else": (["limits", "-"], b"Jun 02 10:00:00 box sshd[1]: hello\n" * 9, 3, "no line of it"),
+    "another engine's metrics": (["limits", "-"], b'vllm:num_requests_running{model_name="m"} 1.0\n', 3, "vLLM"),
+}
+
+
+@pytest.mark.parametrize(("words", "stdin", "code", "says"), BAD.values(), ids=BAD.keys())
+def test_bad_input_gets_one_line(words: list[str], stdin: bytes, code: int, says: str) -> None:
+    done = run(*words, stdin=stdin)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr.startswith("ullage: ")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+
+
+ABSURD = (
+    '{"model_path": "m", "mem_fraction_static": NaN, "max_total_num_tokens": -5, "internal_states": null}',
+    '{"model_path": "m", "mem_fraction_static": 1e999, "max_total_num_tokens": 1e300, "internal_states": [3, {}]}',
+    '{"model_path": ["m"], "mem_fraction_static": "x", "max_total_num_tokens": "many", "internal_states": {"a": 1}}',
+    'sglang:max_total_num_tokens{model_name="m"} NaN\nsglang:token_usage{model_name="m"} +Inf\n',
+    "max_total_num_tokens=99999999999999999999999999, context_len=8192\n",
+    "max_total_num_tokens=0, max_running_requests=0, context_len=0\n",
+)
+
+
+@pytest.mark.parametrize("text", ABSURD)
+def test_absurd_figures_are_not_known(text: str) -> None:
+    done = run("limits", "-", "--json", stdin=text.encode())
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, SCHEMA)
+    assert not report["servers"][0]["figures"].get("max_total_num_tokens", {}).get("value")
+
+
+def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ullage", "limits", str(tmp_path / "s.log"), "--sources"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() in (0, 1)  # click's own end of a closed pipe is 1
+
+
+def test_the_demo_runs() -> None:
+    done = subprocess.run([sys.executable, "-m", "ullage.demo"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "prefill to decode" in done.stdout
+    assert "To try next" in done.stdout
