@@ -12,7 +12,7 @@ PACKAGE = "ullage"
 SRC = Path(__file__).parents[1] / "src"
 
 LAYERS = {
-    "atoms": {"figure", "evidence", "units", "errors", "masking"},
+    "atoms": {"figure", "evidence", "units", "errors", "masking", "quoting"},
     "readers": {"observe", "spec"},
     "core": {"capacity", "architectures", "engines", "findings", "hardware", "deployment"},
     "faces": {"report", "cli", "prove", "deploy", "watch", "simulate", "__main__", "demo"},

@@ -10,6 +10,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from ..quoting import outside
 from . import json_lines
 
 
@@ -119,8 +120,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _unglued(text: str) -> list[str]:
-    """Cut before each tag of an engine that does not stand at the begin."""
-    cuts = [0, *(tag.start() for tag in _ENGINE_TAG.finditer(text, 1)), len(text)]
+    """Cut before each tag of an engine that does not stand at the begin, nor in the text of a request."""
+    tags = (tag.start() for tag in _ENGINE_TAG.finditer(text, 1))
+    cuts = [0, *outside(text, tags), len(text)]
     if len(cuts) == 2:
         return [text]
     parts = [text[begin:end] for begin, end in pairwise(cuts)]

@@ -6,7 +6,7 @@ import math
 import re
 
 from ...evidence import LogLine
-from .lines import Event, Step, split_tag
+from .lines import Event, Step, says, split_tag
 
 _FIELD = re.compile(r"(#?[A-Za-z][\w /().-]*?): ?([^,|]+)")
 _NAMES = {
@@ -51,7 +51,7 @@ def batch_event(line: LogLine) -> Event | None:
     if body.startswith(("Decode batch", "Prefill batch")):
         values = {"phase": body.split(" ", 1)[0].lower(), **_fields(body)}
         return Event(Step.BATCH, rank, time or line.time, line, values)
-    if "#retracted_reqs" in body and (match := _RETRACT.search(body)):
+    if says(body, "#retracted_reqs") and (match := _RETRACT.search(body)):
         values = {name: float(text) if "." in text else int(text) for name, text in match.groupdict().items() if text}
         return Event(Step.RETRACT, rank, time or line.time, line, values)
     return None

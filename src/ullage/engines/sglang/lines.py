@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ...evidence import LogLine
+from ...quoting import in_quotes
 
 
 class Step(Enum):
@@ -197,16 +198,28 @@ def split_tag(text: str) -> tuple[str, str, str]:
     return match["time"] or "", rank.strip(), text[match.end() :]
 
 
+def is_tagged(line: LogLine) -> bool:
+    """Does the engine's own tag, a time or a rank, stand before the line?"""
+    time, rank, _ = split_tag(line.text)
+    return bool(time or rank)
+
+
 def start_event(line: LogLine) -> Event | None:
     """The event of a start-up line, or None for a line that says nothing of a start."""
     time, rank, body = split_tag(line.text)
     if body.startswith("server_args="):
         return Event(Step.ARGS, rank, time or line.time, line)
     for step, needle, pattern in _RULES:
-        if needle in body and (match := pattern.search(body)):
+        if says(body, needle) and (match := pattern.search(body)):
             values = _summary(body) if step is Step.SUMMARY else _values(match)
             return Event(step, rank, time or line.time, line, values)
     return None
+
+
+def says(body: str, needle: str) -> bool:
+    """Does the engine say it itself, not in the text of a request that it logs?"""
+    place = body.find(needle)
+    return place >= 0 and not in_quotes(body, place)
 
 
 def _values(match: re.Match[str]) -> dict[str, int | float | str]:

@@ -5,14 +5,16 @@ Only the last start of each server counts; earlier ones are history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...evidence import Log
 from ..server import Role
 from .batches import batch_event
-from .lines import Event, Step, start_event
+from .lines import Event, Step, is_tagged, start_event
 from .server_args import parse_server_args
+
+_UNTAGGED = frozenset(["port", "deprecated_endpoint", "graph_bs", "nccl_rank"])
 
 
 @dataclass
@@ -115,11 +117,18 @@ def servers_of(starts: list[Start]) -> list[list[Start]]:
     return list(servers.values())
 
 
-def _events(log: Log) -> Iterable[Event]:
-    for line in log.lines:
-        event = batch_event(line) or start_event(line)
-        if event is not None:
-            yield event
+def _events(log: Log) -> list[Event]:
+    """What the engine says itself. Where it puts its tag before its lines, one without is no line of it: the text of
+    a request can look like one.
+    """
+    events = [event for line in log.lines if (event := batch_event(line) or start_event(line))]
+    tagged = any(_has_a_tag(event) and is_tagged(event.line) for event in events)
+    return [event for event in events if not (tagged and _has_a_tag(event)) or is_tagged(event.line)]
+
+
+def _has_a_tag(event: Event) -> bool:
+    """Not the lines of the web server, of progress bars, of libraries and of systemd."""
+    return event.step not in (Step.READY, Step.TROUBLE, Step.UNIT_STARTED) and not _UNTAGGED & event.values.keys()
 
 
 def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> Start:
