@@ -36,7 +36,7 @@ def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> li
     """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
     named = [spec for target in targets for spec in _named(target, options)]
     keys = {target.api_key_env: _key(target.api_key_env) for target in named if target.api_key_env}
-    masker = Masker(key for key in keys.values() if key)
+    masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
     items += _read_flags(flags, masker)
     urls = {target.where: target for target in named if target.is_url}
@@ -63,7 +63,9 @@ def _named(target: str, options: Options) -> list[Target]:
     if target.endswith(".toml"):
         return read_spec(target)
     if "://" not in target and not _looks_like_address(target):
-        raise UsageError(f"{target}: no such file, and not a URL", "write http://HOST:PORT for a server")
+        from ..observe.targets import shown
+
+        raise UsageError(f"{shown(target)}: no such file, and not a URL", "write http://HOST:PORT for a server")
     from ..observe.targets import normalise
 
     url = normalise(target)
@@ -78,9 +80,24 @@ def _looks_like_address(target: str) -> bool:
 def _key_env(url: str, options: Options) -> str | None:
     for entry in options.key_envs:
         where, equals, name = entry.rpartition("=")
-        if equals and url.startswith(where.rstrip("/")):
+        if equals and _lies_under(url, where):
             return name
     return next((entry for entry in options.key_envs if "=" not in entry), None)
+
+
+def _lies_under(url: str, where: str) -> bool:
+    """Not by the letters alone: http://a:3000 is not http://a:30000."""
+    base = where.rstrip("/")
+    return url == base or url.startswith(f"{base}/")
+
+
+def _passwords(targets: Sequence[Target]) -> list[str]:
+    urls = [target.where for target in targets if target.is_url and "@" in target.where]
+    if not urls:
+        return []
+    from ..observe.targets import passwords
+
+    return [password for url in urls for password in passwords(url)]
 
 
 def _key(name: str) -> str:
@@ -91,7 +108,8 @@ def _key(name: str) -> str:
         )
     key = os.environ.get(name, "")
     if not key:
-        raise UsageError(f"the environment variable {name} is not set", f"export {name}=... first")
+        told = name if name.isupper() else "that was named"  # a key may stand there by mistake
+        raise UsageError(f"the environment variable {told} is not set", "export it first")
     return key
 
 
@@ -129,7 +147,7 @@ def _access(urls: dict[str, Target], keys: dict[str, str], options: Options) -> 
     first = next(iter(urls.values()))
 
     def access_for(url: str) -> Access:
-        target = next((t for where, t in urls.items() if url.startswith(where)), first)
+        target = next((t for where, t in urls.items() if _lies_under(url, where)), first)
         return Access(
             api_key=keys.get(target.api_key_env) if target.api_key_env else None,
             cacert=target.cacert or options.cacert,
