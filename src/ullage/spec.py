@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
+from .masking import Masker
 
 _KEYS = {"url", "file", "api_key_env", "cacert", "insecure"}
 
@@ -61,7 +62,8 @@ def _target(path: str, number: int, table: dict[str, Any]) -> Target:
             if "api_key" in unknown
             else f"known are {', '.join(sorted(_KEYS))}"
         )
-        raise UsageError(f"{path}: target {number} has {unknown[0]!r}", advice)
+        raise UsageError(f"{path}: target {number} has {Masker().text(unknown[0])!r}", advice)
+    _require_types(path, number, table)
     url, file = table.get("url"), table.get("file")
     if bool(url) == bool(file):
         raise UsageError(f"{path}: target {number} needs either url or file")
@@ -70,6 +72,14 @@ def _target(path: str, number: int, table: dict[str, Any]) -> Target:
     if file:
         return Target(str(folder / file), is_url=False)
     return Target(_normal(str(url)), True, table.get("api_key_env"), cacert, bool(table.get("insecure")))
+
+
+def _require_types(path: str, number: int, table: dict[str, Any]) -> None:
+    for name, value in table.items():
+        if not isinstance(value, bool if name == "insecure" else str):
+            raise UsageError(
+                f"{path}: target {number}: {name} is not {'true or false' if name == 'insecure' else 'a text'}"
+            )
 
 
 def _normal(url: str) -> str:

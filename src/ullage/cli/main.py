@@ -10,6 +10,7 @@ import click
 
 from .. import __version__
 from ..errors import UllageError
+from ..masking import Masker
 from .explain import explain
 from .limits import limits
 
@@ -72,7 +73,7 @@ def run() -> NoReturn:
 
 
 def _complain(message: str, advice: str) -> None:
-    first = " ".join(message.split())
+    first = " ".join(Masker().text(message).split())
     click.echo(f"ullage: {first}" + (f"; {advice}" if advice else ""), err=True)
 
 

@@ -57,5 +57,5 @@ def _scalar(text: str, masker: Masker) -> Document | Failure:
     try:
         return Document(masker.document(json_text.load(text)))
     except ValueError:
-        words = " ".join(masker.text(text[:200]).split())[:80]
+        words = " ".join(masker.text(text[:4096]).split())[:80]
         return Failure("not understood", f"neither JSON nor metrics: {words}")

@@ -85,4 +85,4 @@ def _record(piece: prefixes.Stripped, number: int, masker: Masker) -> Record:
         rest = f"systemd[{piece.pid or 1}]: {rest}"
     elif prefixes.is_boot(rest):
         stream = prefixes.SYSTEMD
-    return Record(stream, piece.pid, LogLine(number, masker.text(rest), piece.time))
+    return Record(masker.text(stream), piece.pid, LogLine(number, masker.text(rest), masker.text(piece.time)))

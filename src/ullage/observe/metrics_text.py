@@ -14,6 +14,7 @@ _COMMENT = re.compile(rf"\s*#\s+(?:HELP|TYPE)\s+{_NAME}\b")
 _BUCKET = re.compile(rf"{_NAME}_bucket\{{")
 _SHOWN_PROBLEMS = 20
 _SHOWN_TEXT = 60
+_MASKED_TEXT = 4096  # masked before it is cut: half a secret is not known for one
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 Numbered = tuple[int, str]
@@ -58,7 +59,7 @@ def _one_by_one(lines: list[Numbered], last: int, masker: Masker) -> tuple[list[
         found = _by_library(line, masker)
         if found is None:
             cut = ", the page may be cut off here" if number == last else ""
-            problems.append(f"line {number}: not a metric{cut}: {masker.text(line[:_SHOWN_TEXT])}")
+            problems.append(f"line {number}: not a metric{cut}: {masker.text(line[:_MASKED_TEXT])[:_SHOWN_TEXT]}")
         else:
             samples += found
     return samples, problems
