@@ -8,6 +8,8 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 _BINARY = {"": 1, "k": KIB, "m": MIB, "g": GIB}
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _BYTES = {"b": 1, **{f"{p}b": n for p, n in _DECIMAL.items() if p}, **{f"{p}ib": n for p, n in _BINARY.items() if p}}
+# `32,5k` is no size: some write a decimal comma, others group digits by threes.
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 
 
 def parse_tokens(text: str) -> int:
@@ -26,7 +28,7 @@ def parse_bytes(text: str) -> int:
 
 
 def _split(text: str, units: str) -> tuple[str, str]:
-    match = re.fullmatch(rf"\s*([0-9][0-9,_]*(?:\.[0-9]+)?)\s*({units})\s*", text, re.IGNORECASE)
+    match = re.fullmatch(rf"\s*({_DIGITS}(?:\.[0-9]+)?)\s*({units})\s*", text, re.IGNORECASE | re.ASCII)
     if match is None:
         raise ValueError(f"{text!r} is not a size")
     return match[1].replace(",", "").replace("_", ""), match[2].lower()
