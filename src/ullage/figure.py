@@ -37,9 +37,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A frozen quantity. A value needs a source, inputs, or (for a default or an inference) a note that states its
-    ground.
-    """
+    """A frozen quantity. A value needs a source, inputs, or (for a default) a note that states its ground."""
 
     name: str
     value: Value | None
@@ -57,8 +55,9 @@ class Figure:
             if self.kind is not Kind.MISSING or not self.note:
                 raise ValueError(f"{self.name}: a figure without a value must be missing, with a reason")
             return
-        if isinstance(self.value, float) and not math.isfinite(self.value):
-            raise ValueError(f"{self.name}: {self.value} is not a quantity")
+        for number in (self.value, self.low, self.high):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ValueError(f"{self.name}: {number} is not a quantity")
         if self.kind is Kind.MISSING or not (self.source or self.inputs or self._stands_on_its_note()):
             raise ValueError(f"{self.name}: a value needs a source")
 
