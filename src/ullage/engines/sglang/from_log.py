@@ -79,6 +79,8 @@ def _notes(start: Start, log: Log, effective: Mapping[str, Figure]) -> tuple[str
             "two servers started into this log at the same time, so their lines cannot be told apart: give each its"
             " own log"
         )
+    if not start.pools_told_apart:
+        notes.append("KV lines of two sizes, and no line that tells the window pool's from the full pool's")
     if start.role_ground:
         notes.append(start.role_ground)
     if not start.overlaps and "max_total_num_tokens" not in effective:

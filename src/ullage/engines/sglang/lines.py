@@ -75,7 +75,7 @@ _RULES = (
         "memory calculation:",
         r"bytes_per_full_token=(?P<bytes_per_full_token>NUM)(?:.*?available_bytes=(?P<pool_budget_gib>NUM) GB)?"
         r"(?:.*?c128_state_fixed=(?P<c128_state_fixed_gib>NUM) GB)?(?:.*?swa_fixed=(?P<swa_fixed_gib>NUM)"
-        r" GB)?(?:.*?full_token=(?P<full_tokens>\d+))?",
+        r" GB)?(?:.*?full_token=(?P<calculated_tokens>\d+))?",
     ),
     _rule(Step.NOTE, "SWA sizing:", r"mode=(?P<swa_sizing_mode>\w+).*?swa_tokens=(?P<swa_max_total_num_tokens>\d+)"),
     _rule(

@@ -24,6 +24,7 @@ _START_STEPS = (
     Step.UNIT_STARTED,
 )
 _TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
+_KV_LINE = ("kv_line_tokens", "kv_k_gib", "kv_v_gib", "kv_total_gib")
 _FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
 _MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
 
@@ -33,14 +34,15 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     phase.
     """
     readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
-    of_draft = _after_draft_load(start.events)
     for events in _by_rank(start.of(*_START_STEPS)).values():
-        for name, event, value in _named(events, of_draft, start.window_sizes):
+        for name, event, value in _named(events, start.window_sizes):
             readings[name].append((event, value))
     figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
     figures.update(_ranks_seen(start, evidence))
     if ready := next(start.of(Step.READY), None):
         figures["ready"] = figure_of("ready", True, evidence, ready)
+    if not start.pools_told_apart:
+        figures = {name: figure for name, figure in figures.items() if name not in _KV_LINE}
     return _with_running(_with_pool(_with_graph_total(figures)))
 
 
@@ -48,6 +50,8 @@ def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figur
     """One quantity as each data-parallel rank states it."""
     per_rank: dict[str, Figure] = {}
     for event in start.of(*_START_STEPS):
+        if "kv_line_tokens" in event.values and not start.pools_told_apart:
+            continue
         if event.values.get("kv_line_tokens") in start.window_sizes:
             continue
         if name in event.values and (rank := data_rank(event.rank)):
@@ -60,21 +64,6 @@ def _by_rank(events: Iterable[Event]) -> Mapping[str, list[Event]]:
     for event in events:
         ranks[event.rank].append(event)
     return ranks
-
-
-def _after_draft_load(events: Sequence[Event]) -> frozenset[int]:
-    """Line numbers of memory lines after a draft model was loaded into a server that has its pool: they speak of the
-    draft.
-    """
-    pooled = False
-    drafting = False
-    found = set()
-    for event in events:
-        pooled |= event.step is Step.KV
-        drafting |= pooled and event.step is Step.LOAD_BEGIN
-        if drafting and event.step in (Step.LOAD_BEGIN, Step.LOAD_END, Step.KV, Step.POOL_END):
-            found.add(event.line.number)
-    return frozenset(found)
 
 
 def _ranks_seen(start: Start, evidence: Evidence) -> dict[str, Figure]:
@@ -107,15 +96,12 @@ def _spans(numbers: set[int]) -> str:
 
 
 def _named(
-    events: Sequence[Event], of_draft: frozenset[int], windows: frozenset[int | float | str]
+    events: Sequence[Event], windows: frozenset[int | float | str]
 ) -> Iterable[tuple[str, Event, int | float | str]]:
     """The values of one rank in order: a second model's renamed draft_*, a window pool's KV swa_*, graphs' by phase."""
-    loads, pools_closed = 0, 0
-    for event in events:
-        loads += event.step is Step.LOAD_END
-        draft = event.line.number in of_draft or _is_second(event.step, loads, pools_closed)
-        pools_closed += event.step is Step.POOL_END
-        prefix = ("draft_" if draft else "") + ("swa_" if event.values.get("kv_line_tokens") in windows else "")
+    for place, event in enumerate(events):
+        prefix = "draft_" if _is_drafts(event, events[:place]) else ""
+        prefix += "swa_" if event.values.get("kv_line_tokens") in windows else ""
         phase = str(event.values.get("graph_phase", "")).strip().replace(" ", "_")
         for name, value in event.values.items():
             if name == "graph_phase":
@@ -128,10 +114,24 @@ def _named(
                 yield f"{prefix}{name}", event, value
 
 
-def _is_second(step: Step, loads: int, pools_closed: int) -> bool:
-    if step is Step.LOAD_END:
-        return loads > 1
-    return step in (Step.KV, Step.POOL_END) and pools_closed > 0
+def _is_drafts(event: Event, before: Sequence[Event]) -> bool:
+    """Is it a draft model's? Its weights are loaded second, before or after the target's pool is made; its pool is made
+    second, of as many tokens.
+    """
+    if event.step in (Step.LOAD_BEGIN, Step.LOAD_END):
+        return any(e.step is event.step for e in before)
+    if event.step is Step.POOL_END:
+        return any(e.step is Step.POOL_END for e in before) or _loads_after_a_pool(before)
+    if event.step is not Step.KV:
+        return False
+    tokens = event.values.get("kv_line_tokens")
+    again = tokens is not None and any(e.values.get("kv_line_tokens") == tokens for e in before)
+    return again or any(e.step is Step.POOL_END for e in before) or _loads_after_a_pool(before)
+
+
+def _loads_after_a_pool(events: Sequence[Event]) -> bool:
+    pool = next((place for place, e in enumerate(events) if e.step is Step.KV), len(events))
+    return any(e.step is Step.LOAD_BEGIN for e in events[pool:])
 
 
 def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
@@ -179,6 +179,7 @@ def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
         "max_total_num_tokens",
         "post_capture_tokens",
         "full_tokens",
+        "calculated_tokens",
         *(() if windowed else ("kv_line_tokens",)),
     ):
         if name in figures:

@@ -14,6 +14,7 @@ from .batches import batch_event
 from .lines import Event, Step, is_tagged, start_event
 from .server_args import parse_server_args
 
+_BEFORE_WEIGHTS = "avail_before_weights_gib"
 _UNTAGGED = frozenset(["port", "deprecated_endpoint", "graph_bs", "nccl_rank"])
 
 
@@ -69,6 +70,14 @@ class Start:
         """Tokens of the window pool as the sizing lines state them, where they tell it from the full pool."""
         full = self._stated("full_tokens") | self._stated("max_total_num_tokens")
         return self._stated("swa_max_total_num_tokens") - full
+
+    @property
+    def pools_told_apart(self) -> bool:
+        """False where a rank prints KV lines of two sizes, and no line says which of them is the window's."""
+        sizes: dict[str, set[object]] = {}
+        for event in self.of(Step.KV):
+            sizes.setdefault(event.rank, set()).add(event.values.get("kv_line_tokens"))
+        return bool(self.window_sizes) or all(len(found - {None}) < 2 for found in sizes.values())
 
     def _stated(self, name: str) -> frozenset[int | float | str]:
         return frozenset(event.values[name] for event in self.events if name in event.values)
@@ -153,10 +162,25 @@ def _begins_anew(current: Start, event: Event) -> bool:
     if event.step is Step.UNIT_STARTED:
         return True
     if event.step is Step.LOAD_BEGIN:
-        return up
+        return up or _memory_is_back(current, event)
     if event.step in (Step.KV, Step.POOL_END):
         return current.ready and current.has(event.step, event.rank)
     return event.step is Step.SUMMARY and current.has(Step.SUMMARY, event.rank)
+
+
+def _memory_is_back(current: Start, event: Event) -> bool:
+    """A draft model is loaded into what the target's weights left free. What they took is free again only after the
+    end of the process.
+    """
+    before, after = (_first_stated(current, event.rank, name) for name in (_BEFORE_WEIGHTS, "avail_after_weights_gib"))
+    free = event.values.get(_BEFORE_WEIGHTS)
+    if before is None or after is None or not isinstance(free, (int, float)):
+        return False
+    return free > (before + after) / 2
+
+
+def _first_stated(start: Start, rank: str, name: str) -> float | None:
+    return next((float(e.values[name]) for e in start.events if e.rank == rank and name in e.values), None)
 
 
 def _owner(starts: list[Start], event: Event) -> Start:
