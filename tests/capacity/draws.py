@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from ullage.capacity.admission import FitsNow, Rule
@@ -19,6 +20,7 @@ PAGES = st.sampled_from([1, 2, 4, 16, 64])
 RATIOS = st.sampled_from([Fraction(n, 16) for n in range(17)])
 CLIPS = st.integers(1, 200)
 SIZES = st.integers(0, 3000)
+few = settings(max_examples=40)  # a set of pools takes its time to draw; 1,500 examples have passed too
 
 
 def stated(name: str, value: int, unit: str = "tokens") -> Figure:
@@ -102,9 +104,11 @@ def unknown_pools(draw: st.DrawFn, name: str = "unknown") -> Pool:
     return Pool(name, "tokens", stated(name, draw(SIZES)), FitsNow(), None, unknown="nobody knows the demand")
 
 
-def pool_sets(pools: st.SearchStrategy[Pool] | None = None, least: int = 1) -> st.SearchStrategy[list[Pool]]:
+def pool_sets(
+    pools: st.SearchStrategy[Pool] | None = None, least: int = 1, most: int = 4
+) -> st.SearchStrategy[list[Pool]]:
     """Pools with names of their own."""
-    lists = st.lists(known_pools() if pools is None else pools, min_size=least, max_size=4)
+    lists = st.lists(known_pools() if pools is None else pools, min_size=least, max_size=most)
     return lists.map(lambda found: [replace(p, name=f"{p.name} {n}") for p, n in zip(found, count(1), strict=False)])
 
 

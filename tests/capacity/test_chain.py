@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.capacity.draws import pool_sets, shapes, stated, unknown_pools
+from tests.capacity.draws import few, pool_sets, shapes, stated, unknown_pools
 from ullage.capacity.admission import FitsNow
 from ullage.capacity.chain import ChainLimits, chain
 from ullage.capacity.demand import Demand
@@ -18,7 +18,7 @@ from ullage.capacity.request import Shape
 from ullage.engines.sglang.admission import TokenRatio
 from ullage.figure import Kind, missing
 
-SERVERS = st.lists(pool_sets(), min_size=1, max_size=3)
+SERVERS = st.lists(pool_sets(most=2), min_size=1, max_size=2)
 SHAPE = Shape(100)
 
 
@@ -36,6 +36,7 @@ def spread(found: ChainLimits | Limits) -> tuple[float, float, float]:
     return found.admits.least, found.admits.number, found.admits.most
 
 
+@few
 @given(SERVERS, SERVERS, shapes(), st.none() | st.integers(0, 100))
 def test_the_least_of_router_and_decode_is_in_flight(
     prefill: list[list[Pool]], decode: list[list[Pool]], shape: Shape, cap: int | None
@@ -55,7 +56,8 @@ def test_the_least_of_router_and_decode_is_in_flight(
     assert found.safe.inputs
 
 
-@given(SERVERS, pool_sets(), pool_sets(), shapes())
+@few
+@given(SERVERS, pool_sets(most=2), pool_sets(most=2), shapes())
 def test_what_is_in_prefill_bounds_nothing(
     decode: list[list[Pool]], one: list[Pool], other: list[Pool], shape: Shape
 ) -> None:
@@ -65,7 +67,8 @@ def test_what_is_in_prefill_bounds_nothing(
     assert found.in_prefill.count == limits(one, [], shape).admits.count
 
 
-@given(st.lists(pool_sets(unknown_pools()), min_size=1, max_size=2), SERVERS, shapes())
+@few
+@given(st.lists(pool_sets(unknown_pools(), most=2), min_size=1, max_size=2), SERVERS, shapes())
 def test_a_decode_server_that_is_not_known_makes_the_whole_unknown(
     dark: list[list[Pool]], decode: list[list[Pool]], shape: Shape
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.capacity.draws import known_pools, pool_sets, shapes, sized, stated, unknown_pools
+from tests.capacity.draws import few, known_pools, pool_sets, shapes, sized, stated, unknown_pools
 from tests.replay.finish import finish
 from ullage.capacity.admission import FitsNow
 from ullage.capacity.demand import Demand
@@ -24,6 +24,7 @@ def numbers(found: Limits) -> tuple[float, float, float]:
     return found.safe.number, found.admits.least, found.admits.most
 
 
+@few
 @given(pool_sets(), shapes())
 def test_safe_is_at_most_what_is_admitted_and_nothing_is_negative(pools: list[Pool], shape: Shape) -> None:
     found = limits(pools, [], shape)
@@ -34,6 +35,7 @@ def test_safe_is_at_most_what_is_admitted_and_nothing_is_negative(pools: list[Po
         assert pool.admits.now is None or pool.admits.low <= pool.admits.now <= pool.admits.high
 
 
+@few
 @given(pool_sets(), shapes(), st.integers(0, 2000), st.integers(0, 3))
 def test_more_of_a_pool_never_gives_fewer(pools: list[Pool], shape: Shape, more: int, which: int) -> None:
     index = which % len(pools)
@@ -42,6 +44,7 @@ def test_more_of_a_pool_never_gives_fewer(pools: list[Pool], shape: Shape, more:
     assert all(b <= a for b, a in zip(before, after, strict=True))
 
 
+@few
 @given(pool_sets(), shapes(), st.integers(0, 200))
 def test_a_longer_output_never_gives_more(pools: list[Pool], shape: Shape, more: int) -> None:
     longer = replace(shape, output=shape.named_output + more)
@@ -49,6 +52,7 @@ def test_a_longer_output_never_gives_more(pools: list[Pool], shape: Shape, more:
     assert all(a <= b for b, a in zip(before, after, strict=True))
 
 
+@few
 @given(pool_sets(), shapes(), st.integers(0, 5))
 def test_a_longer_prompt_never_gives_more(pools: list[Pool], shape: Shape, more: int) -> None:
     """In whole pages (64 is a multiple of all): within one, a decode server counts what it could retract in tokens."""
@@ -58,6 +62,7 @@ def test_a_longer_prompt_never_gives_more(pools: list[Pool], shape: Shape, more:
     assert all(a <= b for b, a in zip(before, after, strict=True))
 
 
+@few
 @given(pool_sets(), shapes(), st.integers(0, 200))
 def test_a_longer_prompt_of_any_length_never_gives_more_where_nothing_is_retracted(
     pools: list[Pool], shape: Shape, more: int
@@ -77,6 +82,7 @@ def test_partitions_multiply_what_one_holds(pool: Pool, shape: Shape, partitions
     assert several.by_pool[0].safe == partitions * one.by_pool[0].safe
 
 
+@few
 @given(pool_sets(), shapes())
 def test_the_pool_that_binds_is_the_one_whose_own_answer_is_the_least(pools: list[Pool], shape: Shape) -> None:
     found = limits(pools, [], shape)
@@ -92,6 +98,7 @@ def test_the_pool_that_binds_is_the_one_whose_own_answer_is_the_least(pools: lis
     assert own[found.safe_binds] == found.safe.count == min(own.values())
 
 
+@few
 @given(pool_sets(), pool_sets(unknown_pools()), shapes())
 def test_an_unknown_pool_is_named_and_never_counted_as_zero(
     pools: list[Pool], unknown: list[Pool], shape: Shape
@@ -104,6 +111,7 @@ def test_an_unknown_pool_is_named_and_never_counted_as_zero(
     assert not any(p.pool in unknown for p in found.by_pool)
 
 
+@few
 @given(pool_sets(unknown_pools(), least=0), shapes())
 def test_nothing_known_is_said_to_be_unknown(unknown: list[Pool], shape: Shape) -> None:
     found = limits(unknown, [], shape)
@@ -112,6 +120,7 @@ def test_nothing_known_is_said_to_be_unknown(unknown: list[Pool], shape: Shape) 
     assert found.uncounted == tuple(unknown)
 
 
+@few
 @given(pool_sets(), shapes())
 def test_every_figure_carries_what_it_was_computed_from(pools: list[Pool], shape: Shape) -> None:
     found = limits(pools, [], shape)
@@ -146,6 +155,7 @@ def test_a_window_stops_the_demand_from_growing(shape: Shape, window: int, page:
     assert demand.common(shape) == 0
 
 
+@few
 @given(pool_sets(), shapes())
 def test_the_why_names_the_pool_that_binds(pools: list[Pool], shape: Shape) -> None:
     found = limits(pools, [], shape)
@@ -173,6 +183,7 @@ def test_the_longest_request_is_the_least_certain_ceiling(found: list[Ceiling]) 
     assert told == (min(doubtful) if doubtful and min(doubtful) < min(certain, default=10**6) else None)
 
 
+@few
 @given(pool_sets(), ceilings(), shapes())
 def test_a_prompt_above_a_ceiling_is_refused_and_at_it_is_not(
     pools: list[Pool], found: list[Ceiling], shape: Shape
