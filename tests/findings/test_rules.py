@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.evidence import ungrounded
+from tests.evidence import argv, log, start, ungrounded
 from ullage.findings.base import CATALOGUE, Finding
 from ullage.report.model import report_on
 
@@ -58,3 +58,13 @@ def test_its_evidence_says_where_it_comes_from(rule: str, scenario: Scenario) ->
 @pytest.mark.parametrize(("rule", "scenario"), EVERY)
 def test_it_keeps_silent(rule: str, scenario: Scenario) -> None:
     assert [finding.says for finding in found(scenario.silent, rule)] == []
+
+
+def test_a_sound_deployment_has_no_findings() -> None:
+    bounded = '{"max_new_tokens": 2048}'
+    common = {"context": 131_072, "running": 4096, "page_size": 64, "enable_metrics": True}
+    prefill = start(1_000_000, **common, disaggregation_mode="prefill")
+    decode = start(1_000_000, **common, disaggregation_mode="decode", port=30001, preferred_sampling_params=bounded)
+    router = "sglang-router --pd-disaggregation --max-concurrent-requests 0 --disable-retries"
+    items = (log("prefill.log", *prefill), log("decode.log", *decode), argv(router))
+    assert [(finding.id, finding.says) for finding in report_on(items).findings] == []
