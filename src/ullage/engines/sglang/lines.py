@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -44,6 +44,7 @@ _TAG = re.compile(
     r" ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?)?"
     r"(?:(?:\[gpu(?:_id)?=|Rank )(?P<gpu>\d+)[\]:] ?)?"  # until the middle of 2024
 )
+_ABSURD = 10**15
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
 _GB = r" ?GB"
 
@@ -88,7 +89,7 @@ _RULES = (
     _rule(
         Step.NOTE,
         "full_layer_tokens=",
-        r"full_layer_tokens=(?P<full_tokens>\d+)(?:, swa_layer_tokens=(?P<swa_max_total_num_tokens>\d+))?",
+        r"full_layer_tokens=(?P<full_tokens>\d+)(?=\D)(?:, swa_layer_tokens=(?P<swa_max_total_num_tokens>\d+))?",
     ),
     _rule(
         Step.NOTE,
@@ -179,6 +180,7 @@ _SUMMARY_NAMES = {
     "max_prefill_num_token": "max_prefill_tokens",
     "available_gpu_mem": "available_gpu_mem_gib",
 }
+_SUMMARY_ENDS = ("context_len", "available_gpu_mem_gib")
 # What the log reader has to keep for us; anything else on a server's output says nothing of capacity.
 KEEP = re.compile(
     b"server_args=|"
@@ -223,16 +225,21 @@ def says(body: str, needle: str) -> bool:
 
 
 def _values(match: re.Match[str]) -> dict[str, int | float | str]:
-    return {name: _number(text) for name, text in match.groupdict().items() if text is not None}
+    return _numbers((name, text) for name, text in match.groupdict().items() if text is not None)
 
 
 def _summary(body: str) -> dict[str, int | float | str]:
-    fields = ((name.lower(), text) for name, text in _SUMMARY_FIELD.findall(body))
-    return {_SUMMARY_NAMES.get(name, name): _number(text) for name, text in fields}
+    found = ((name.lower(), text) for name, text in _SUMMARY_FIELD.findall(body))
+    return _numbers((_SUMMARY_NAMES.get(name, name), text) for name, text in found)
+
+
+def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, int | float | str]:
+    """Whole numbers, fractions, or the words themselves. What is too large to be a quantity is left out."""
+    found = {name: _number(text) for name, text in pairs}
+    return {name: value for name, value in found.items() if isinstance(value, str) or value < _ABSURD}
 
 
 def _number(text: str) -> int | float | str:
-    """A whole number, a fraction, or the words themselves."""
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
