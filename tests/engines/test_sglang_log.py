@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from tests.evidence import DAY, decode_batch, log, start
 from ullage.engines.server import Server
 from ullage.engines.sglang.read import facts_of, servers
@@ -137,3 +139,27 @@ def test_the_share_in_use_is_the_fullest_pools_and_tokens_are_the_full_pools() -
     assert (usage["token_usage"].value, usage["num_used_tokens"].value) == (0.4, 4000)
     assert usage["room_tokens"].value == 36_000
     assert {f.name for f in usage["token_usage"].inputs} == {"full_token_usage", "swa_token_usage"}
+
+
+@pytest.mark.parametrize("line", [start(123_456)[-2], "Use sliding window memory pool. full_layer_tokens=123456, swa"])
+def test_a_number_that_is_cut_is_no_figure(line: str) -> None:
+    stated = values(server(*start(123_456)[:1], line).figures)
+    for end in range(line.index("_tokens=") + 14, line.index("context_len") if "context_len" in line else len(line)):
+        cut = values(server(*start(123_456)[:1], line[:end]).figures)
+        assert all(stated.get(name) == value for name, value in cut.items()), line[:end]
+
+
+def test_a_batch_line_that_is_cut_tells_what_stands_whole() -> None:
+    line = decode_batch(1, tokens=123_456, usage=0.98, running=7, queue_req=3)
+    for end in range(line.index("#token"), line.index("cuda")):
+        usage = values(server(*start(200_000), line[:end]).usage)
+        assert usage.get("num_used_tokens", 123_456) == 123_456
+        assert usage.get("token_usage", 0.98) == 0.98
+
+
+@pytest.mark.parametrize("value", ["-5", "nan", "inf", "1e300", "12 345", ""])
+def test_a_batch_line_with_what_is_no_quantity(value: str) -> None:
+    told = f"#running-req: {value}, #token: {value}, token usage: {value}, #queue-req: 1"
+    line = f"[{DAY} 11:00:01 TP0] Decode batch. {told}"
+    usage = values(server(*start(40_000), line).usage)
+    assert not {"num_running_reqs", "num_used_tokens", "token_usage", "room_tokens"} & usage.keys()

@@ -37,6 +37,7 @@ _NAMES = {
     "accept len": "spec_accept_length",
     "accept rate": "spec_accept_rate",
 }
+_NEVER_LAST = ("num_used_tokens", "swa_used_tokens", "token_usage", "full_token_usage", "swa_token_usage")
 _RETRACT = re.compile(
     r"#retracted_reqs: (?P<retracted_reqs>\d+)(?:, #new_tokens_gained: (?P<gained_tokens>\d+))?"
     r"(?:.*?#new_token_ratio: (?P<ratio_from>[\d.]+) -> (?P<new_token_ratio>\d+\.\d+|\d+(?![\d.])))?"
@@ -60,8 +61,9 @@ def batch_event(line: LogLine) -> Event | None:
 def _fields(body: str) -> dict[str, int | float | str]:
     """A field that is cut, unknown, or not a number ("nan%", "True") is left out: unknown, not zero."""
     fields: dict[str, int | float | str] = {}
-    for name, text in _FIELD.findall(body):
-        if (known := _NAMES.get(name.strip())) and (value := _number(text.strip())) is not None:
+    for field in _FIELD.finditer(body):
+        known, value = _NAMES.get(field[1].strip()), _number(field[2].strip())
+        if known and value is not None and not (field.end() == len(body) and known in _NEVER_LAST):
             fields[known] = value
     return fields
 
@@ -71,6 +73,6 @@ def _number(text: str) -> int | float | None:
         value = float(text)
     except ValueError:
         return None
-    if not math.isfinite(value):
+    if not (math.isfinite(value) and 0 <= value < 1e15):
         return None
     return int(value) if value.is_integer() and "." not in text else value

@@ -229,8 +229,10 @@ def _values(match: re.Match[str]) -> dict[str, int | float | str]:
 
 
 def _summary(body: str) -> dict[str, int | float | str]:
-    found = ((name.lower(), text) for name, text in _SUMMARY_FIELD.findall(body))
-    return _numbers((_SUMMARY_NAMES.get(name, name), text) for name, text in found)
+    """Its fields, but for a last one that is cut: no version ends the line with it."""
+    stated = [(found[1].lower(), found[2], found.end() < len(body)) for found in _SUMMARY_FIELD.finditer(body)]
+    named = [(_SUMMARY_NAMES.get(name, name), text, closed) for name, text, closed in stated]
+    return _numbers((n, text) for n, text, closed in named if closed or n in _SUMMARY_ENDS or len(named) == 1)
 
 
 def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, int | float | str]:
