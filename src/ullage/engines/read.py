@@ -20,7 +20,11 @@ ENDPOINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("metrics", ("/metrics",)),
     ("workers", ("/workers",)),
 )
-COMMANDS = re.compile(r"sglang|vllm|llama[-_]server|(?:^|/)smg(?:\s|$)|router")
+# How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
+COMMANDS = re.compile(
+    r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
+    r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server"
+)
 _OTHER_ENGINES = (("vllm:", "vLLM"), ("llamacpp:", "llama.cpp"), ("trtllm", "TensorRT-LLM"), ("tgi_", "TGI"))
 
 
