@@ -163,3 +163,11 @@ def test_a_batch_line_with_what_is_no_quantity(value: str) -> None:
     line = f"[{DAY} 11:00:01 TP0] Decode batch. {told}"
     usage = values(server(*start(40_000), line).usage)
     assert not {"num_running_reqs", "num_used_tokens", "token_usage", "room_tokens"} & usage.keys()
+
+
+def test_a_transfer_that_failed_is_one_request_by_its_room_of_many_digits() -> None:
+    words = (
+        "Prefill transfer failed for request req.rid='a' req.bootstrap_room=6989861766352545488 with exception Gone()"
+    )
+    usage = server(*(f"[{DAY} 11:00:01 TP{rank}] {words}" for rank in range(4))).usage
+    assert (usage["failed_transfers_in_log"].value, usage["failed_transfers_in_log"].note) == (1, "Gone()")

@@ -235,9 +235,12 @@ def _summary(body: str) -> dict[str, int | float | str]:
     return _numbers((n, text) for n, text, closed in named if closed or n in _SUMMARY_ENDS or len(named) == 1)
 
 
+_IDENTIFIERS = frozenset({"failed_room"})  # digits that count nothing, however many they are
+
+
 def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, int | float | str]:
     """Whole numbers, fractions, or the words themselves. What is too large to be a quantity is left out."""
-    found = {name: _number(text) for name, text in pairs}
+    found = {name: text if name in _IDENTIFIERS else _number(text) for name, text in pairs}
     return {name: value for name, value in found.items() if isinstance(value, str) or value < _ABSURD}
 
 
