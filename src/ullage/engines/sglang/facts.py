@@ -64,6 +64,10 @@ _NO_NUMBERS = frozenset(
 _SIZES = frozenset(
     ["page_size", "tp_size", "pp_size", "dp_size", "ep_size", "dcp_size", "attn_cp_size", "nnodes", "context_length"]
 )
+_LIMITS = frozenset(
+    """max_total_num_tokens swa_max_total_num_tokens max_running_requests max_req_input_len context_len page_size
+    num_pages""".split()
+)
 
 
 def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = Kind.CONFIGURED) -> dict[str, Figure]:
@@ -106,10 +110,18 @@ def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None)
     """(name, value, source) triples as figures; what is not a quantity is left out. The first of a name counts."""
     figures: dict[str, Figure] = {}
     for name, value, source in pairs:
-        quantity = number(value)
-        if quantity is not None:
-            figures.setdefault(name, Figure(name, quantity, unit_of(name), Kind.READ, source, observed_at=at))
+        found = quantity(name, value)
+        if found is not None:
+            figures.setdefault(name, Figure(name, found, unit_of(name), Kind.READ, source, observed_at=at))
     return figures
+
+
+def quantity(name: str, value: object) -> int | float | None:
+    """A number that this quantity can have: no pool and no limit of a server that runs is 0, or a fraction."""
+    found = number(value)
+    if name in _LIMITS and not (isinstance(found, int) and found >= 1):
+        return None
+    return found
 
 
 def words(pairs: Iterable[tuple[str, object, Source]]) -> dict[str, Figure]:

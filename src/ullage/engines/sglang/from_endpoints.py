@@ -9,7 +9,7 @@ from ...evidence import Evidence
 from ...figure import Figure, Source
 from ..server import Role
 from .facts import Facts, argument_figures, number, readings, role_of, words
-from .ranks import least_pool, over_ranks, rank_pools, ranks_counted
+from .ranks import least_of, over_ranks, rank_limits, ranks_counted
 
 _MEMORY = {
     "weight": "weights_gib",
@@ -68,31 +68,36 @@ def looks_like_loads(data: Any) -> bool:
 def from_server_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
     """The arguments (after the engine resolved them), the pool, and what each data-parallel rank says of its memory."""
     place = Source(evidence.place)
-    states = _dicts(data.get("internal_states"))
-    first = states[0] if states else {}
+    listed = data.get("internal_states")
+    states = {i: s for i, s in enumerate(listed) if isinstance(s, dict)} if isinstance(listed, list) else {}
+    first = next(iter(states.values()), {})
     args = argument_figures(
         {**{k: v for k, v in first.items() if v is not None}, **{k: v for k, v in data.items() if v is not None}}, place
     )
-    pairs: list[tuple[str, Any, Source]] = [
-        (n, data.get(n), Source(evidence.place, n)) for n in ("max_total_num_tokens", "max_req_input_len")
-    ]
-    for index, state in enumerate(states):
-        pairs += _state_pairs(state, f"internal_states[{index}]", evidence)
-    effective = readings(pairs)
+    top = [(n, data.get(n), Source(evidence.place, n)) for n in ("max_total_num_tokens", "max_req_input_len")]
+    by_rank = {i: _state_pairs(state, f"internal_states[{i}]", evidence) for i, state in states.items()}
+    effective = readings([*top, *(pair for pairs in by_rank.values() for pair in pairs)])
     effective.update(words([("version", data.get("version"), Source(evidence.place, "version"))]))
-    places = [Source(evidence.place, f"internal_states[{index}]") for index in range(len(states))]
-    pools = rank_pools((i, _memory(s).get("token_capacity"), places[i]) for i, s in enumerate(states))
-    effective.update(least_pool(pools))
-    rates = (readings([("gen_tokens_per_s", s.get("last_gen_throughput"), places[i])]) for i, s in enumerate(states))
+    limits = rank_limits(by_rank.items())
+    effective.update(least_of(limits))
+    effective.update(ranks_counted(states, Source(evidence.place, "internal_states"), "that state their memory"))
     return Facts(
         evidence,
         "server_info",
         args,
         effective,
-        over_ranks({str(rank): found for rank, found in enumerate(rates)}),
-        pools,
+        over_ranks(_rates(states, evidence)),
+        limits,
         role=role_of(data.get("disaggregation_mode") or first.get("disaggregation_mode")),
     )
+
+
+def _rates(states: Mapping[int, Mapping[str, Any]], evidence: Evidence) -> dict[str, dict[str, Figure]]:
+    key = "last_gen_throughput"
+    return {
+        f"DP{i}": readings([("gen_tokens_per_s", s.get(key), Source(evidence.place, f"internal_states[{i}].{key}"))])
+        for i, s in states.items()
+    }
 
 
 def _dicts(data: Any) -> list[dict[str, Any]]:
@@ -150,24 +155,25 @@ def _loads(data: Any) -> list[dict[str, Any]]:
 def from_loads(evidence: Evidence, data: Any) -> Facts:
     """Load per data-parallel rank. On a decode server "waiting" includes prealloc, transfer and retracted."""
     loads = _loads(data)
-    numbers = [entry.get("dp_rank", index) for index, entry in enumerate(loads)]
+    numbers = [_load_rank(entry, index) for index, entry in enumerate(loads)]
     ranks = {
         f"DP{n}": _load_usage(entry, f"[{i}]", evidence)
         for i, (n, entry) in enumerate(zip(numbers, loads, strict=True))
     }
-    effective = readings(
-        (name, entry.get(key), Source(evidence.place, f"[{i}].{key}"))
+    stated = [
+        [(name, entry.get(key), Source(evidence.place, f"[{i}].{key}")) for key, name in _LOAD_EFFECTIVE.items()]
         for i, entry in enumerate(loads)
-        for key, name in _LOAD_EFFECTIVE.items()
-    )
-    pools = rank_pools(
-        (n, entry.get("max_total_num_tokens"), Source(evidence.place, f"[{i}].max_total_num_tokens"))
-        for i, (n, entry) in enumerate(zip(numbers, loads, strict=True))
-    )
-    effective.update(least_pool(pools))
+    ]
+    limits = rank_limits(zip(numbers, stated, strict=True))
+    effective = readings(pair for pairs in stated for pair in pairs) | least_of(limits)
     effective.update(ranks_counted(numbers, Source(evidence.place, "dp_rank"), "that answered"))
-    told_apart = {rank: {**found, **pools.get(rank, {})} for rank, found in ranks.items()} if len(ranks) > 1 else {}
+    told_apart = {rank: {**found, **limits.get(rank, {})} for rank, found in ranks.items()} if len(ranks) > 1 else {}
     return Facts(evidence, "loads", {}, effective, over_ranks(ranks), told_apart, role=_load_role(loads[0]))
+
+
+def _load_rank(entry: Mapping[str, Any], index: int) -> int:
+    rank = entry.get("dp_rank")
+    return rank if isinstance(rank, int) and not isinstance(rank, bool) else index
 
 
 def _load_role(entry: Mapping[str, Any]) -> Role:

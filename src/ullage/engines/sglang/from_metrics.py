@@ -4,7 +4,6 @@ model.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,9 +11,9 @@ from dataclasses import replace
 from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
 from ..server import Role
-from .facts import Facts, argument_figures, number, role_of
+from .facts import Facts, argument_figures, quantity, role_of
 from .quantities import unit_of
-from .ranks import POOL, least_pool, over_ranks, ranks_counted
+from .ranks import POOL, least_of, over_ranks, ranks_counted
 
 _RENAMED = {
     "num_requests_running": "num_running_reqs",
@@ -81,7 +80,7 @@ def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
             ranks[_rank(sample)].setdefault(name, figure)
     usage = over_ranks(_without_twins(ranks))
     effective.update(_page_size(samples, evidence))
-    effective.update(least_pool(pools))
+    effective.update(least_of(pools))
     numbers = {rank.removeprefix("DP") for rank in (*ranks, *pools) if rank}
     effective.update(ranks_counted(numbers, Source(evidence.place, "dp_rank"), "of this page"))
     told_apart = {rank: {**ranks.get(rank, {}), **pools.get(rank, {})} for rank in map("DP{}".format, sorted(numbers))}
@@ -110,7 +109,7 @@ def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:
 
 
 def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
-    value = number(sample.value) if math.isfinite(sample.value) else None
+    value = quantity(name, sample.value)
     if value is None:
         return None
     unit = "percent" if name == "cache_hit_rate" and value > 1 else unit_of(name)

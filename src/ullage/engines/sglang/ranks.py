@@ -11,15 +11,21 @@ from .quantities import unit_of
 POOL = "max_total_num_tokens"
 _SUMMED = ("num_running_reqs", "num_queue_reqs", "num_used_tokens", "gen_tokens_per_s")
 
+_LEAST = (POOL, "swa_max_total_num_tokens", "max_running_requests")
+
+Reading = tuple[str, object, Source]
 Ranks = Mapping[str, Mapping[str, Figure]]
 
 
 def over_ranks(ranks: Ranks) -> dict[str, Figure]:
-    """Counts summed over data-parallel ranks, shares by the fullest."""
+    """Counts summed over data-parallel ranks, shares by the fullest. A count that one of them does not state has no
+    sum; the rank "" stands for all.
+    """
     usage: dict[str, Figure] = {}
     for name in dict.fromkeys(name for rank in ranks.values() for name in rank):
         figures = tuple(rank[name] for rank in ranks.values() if name in rank)
-        usage[name] = together(name, figures)
+        if not (is_count(name) and any(rank and name not in found for rank, found in ranks.items())):
+            usage[name] = together(name, figures)
     return usage
 
 
@@ -38,20 +44,22 @@ def is_count(name: str) -> bool:
     return name in _SUMMED or name.endswith(("_reqs", "_tokens", "_slots", "_total", "_tokens_per_s"))
 
 
-def rank_pools(sizes: Iterable[tuple[object, object, Source]]) -> dict[str, dict[str, Figure]]:
-    """The pool of each rank by (rank, size, source), where several are told apart."""
-    pools = {f"DP{rank}": readings([(POOL, size, source)]) for rank, size, source in sizes}
-    return {rank: pool for rank, pool in pools.items() if pool} if len(pools) > 1 else {}
+def rank_limits(found: Iterable[tuple[object, Iterable[Reading]]]) -> dict[str, dict[str, Figure]]:
+    """The pools and limits of each rank by (rank, readings), where several are told apart."""
+    limits = {f"DP{rank}": readings(r for r in stated if r[0] in _LEAST) for rank, stated in found}
+    return {rank: figures for rank, figures in limits.items() if figures} if len(limits) > 1 else {}
 
 
-def least_pool(ranks: Ranks) -> dict[str, Figure]:
-    """The pool by the least rank, with the range, where ranks hold different pools."""
-    sizes = tuple(rank[POOL] for rank in ranks.values() if POOL in rank)
-    low, high = min((f.number for f in sizes), default=0), max((f.number for f in sizes), default=0)
-    if low == high:
-        return {}
+def least_of(ranks: Ranks) -> dict[str, Figure]:
+    """The pools and limits by the least rank, with the range, where ranks differ."""
+    stated = {name: [rank[name] for rank in ranks.values() if name in rank] for name in _LEAST}
+    return {name: _least(name, figures) for name, figures in stated.items() if len({f.value for f in figures}) > 1}
+
+
+def _least(name: str, figures: list[Figure]) -> Figure:
+    low, high = min(f.number for f in figures), max(f.number for f in figures)
     note = "the least of the data-parallel ranks"
-    return {POOL: Figure(POOL, low, "tokens", Kind.DERIVED, inputs=sizes, note=note, low=low, high=high)}
+    return Figure(name, low, unit_of(name), Kind.DERIVED, inputs=tuple(figures), note=note, low=low, high=high)
 
 
 def ranks_counted(ranks: Iterable[object], source: Source, where: str) -> dict[str, Figure]:
