@@ -13,6 +13,7 @@ from .evidence import Evidence
 from .figure import Figure, derived, missing
 
 STANDARD_PROMPTS = (4096, 32768, 131072)
+_INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context that it comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +72,15 @@ def answer(deployment: Deployment, shape: Shape, label: str = "") -> Answer:
 
 
 def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: Sequence[Shape] = ()) -> list[Answer]:
-    """The table: 4,096 / 32,768 / 131,072 / one full context, and what was asked for. Lengths above the context are
-    left out.
+    """The table: 4,096 / 32,768 / 131,072 and what was asked for, by length; one full context; request shapes.
+
+    Standard lengths above the context are left out.
     """
     context = deployment.context
-    reach = context.count if context.known else max(STANDARD_PROMPTS)
-    lengths = sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at, *((reach,) if context.known else ())})
-    rows = [
-        answer(deployment, Shape(length), "full" if context.known and length == context.count else "")
-        for length in lengths
-    ]
+    reach = context.count if context.known else max(STANDARD_PROMPTS) + 1
+    rows = [answer(deployment, Shape(length)) for length in sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at})]
+    if context.known:
+        rows.append(answer(deployment, full_context(deployment, context.count), "full"))
     return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
 
 
@@ -91,9 +91,7 @@ def describe(shape: Shape) -> str:
 
 def server_limits(server: Server, shape: Shape) -> Limits:
     """A shape whose client names no output is filled in by the server's default: unbounded means the whole context."""
-    return limits(
-        server.pools, server.ceilings, within_input_limit(server, shape.resolved(unnamed_output(server, shape.prompt)))
-    )
+    return limits(server.pools, server.ceilings, shape.resolved(unnamed_output(server, shape.prompt)))
 
 
 def unnamed_output(server: Server, prompt: int) -> int:
@@ -104,18 +102,11 @@ def unnamed_output(server: Server, prompt: int) -> int:
     return max(0, context.count - prompt) if context else 0
 
 
-def within_input_limit(server: Server, shape: Shape) -> Shape:
-    """The last few tokens of a full context cannot be prompt (the input limit is context - 6 or so): they count as
-    output.
-    """
-    limit = server.figures.get("max_req_input_len")
-    context = server.figures.get("context_len")
-    if limit is None or context is None or not limit.count < shape.prompt <= context.count:
-        return shape
-    pool = server.figures.get("max_total_num_tokens")
-    if pool is not None and pool.count < context.count:
-        return shape
-    return Shape(limit.count, shape.total - limit.count, min(shape.shared, limit.count))
+def full_context(deployment: Deployment, context: int) -> Shape:
+    """One request that takes a whole context. Servers take a few tokens less as prompt: those are output."""
+    stated = [f.count for s in deployment.workers if (f := s.figures.get("max_req_input_len"))]
+    prompt = min((limit for limit in stated if context - _INPUT_MARGIN <= limit < context), default=context)
+    return Shape(prompt, context - prompt)
 
 
 def reach_of(server: Server) -> Longest:

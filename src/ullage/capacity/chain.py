@@ -28,6 +28,8 @@ class ChainLimits:
     why: str
     in_prefill: Figure
     perhaps_refused: Ceiling | None = None
+    refused: Ceiling | None = None
+    at_most: bool = False  # upper bounds, for a decode server has pools that are not known
 
 
 def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence[Limits]) -> ChainLimits:
@@ -48,6 +50,7 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
         why=f"decode, {tightest.why}" if tightest and tightest.why else "",
         in_prefill=_total("in_prefill", [p.admits for p in prefill]),
         perhaps_refused=next((p.perhaps_refused for p in prefill if p.perhaps_refused), None),
+        at_most=any(d.at_most for d in decode),
     )
     return _capped(found, router_cap) if router_cap and router_cap.known and found.admits.known else found
 
@@ -55,7 +58,7 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
 def _refused(by: Ceiling) -> ChainLimits:
     what = f"prefill: {by.what}"
     zero = derived("admits", 0, "requests", (by.tokens,), what)
-    return ChainLimits(zero, zero.renamed("safe"), what, by.beyond, "", what, zero.renamed("in_prefill"))
+    return ChainLimits(zero, zero.renamed("safe"), what, by.beyond, "", what, zero.renamed("in_prefill"), refused=by)
 
 
 def _capped(found: ChainLimits, cap: Figure) -> ChainLimits:

@@ -68,6 +68,11 @@ class Limits:
     refused: Ceiling | None = None
     perhaps_refused: Ceiling | None = None
 
+    @property
+    def at_most(self) -> bool:
+        """Pools that could bind are not known: admits and safe are upper bounds."""
+        return bool(self.uncounted) and self.admits.known and self.refused is None
+
 
 def longest(ceilings: Sequence[Ceiling]) -> Longest:
     """The least of the certain ceilings; a doubtful one is told only where it is lower."""

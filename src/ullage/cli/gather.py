@@ -34,13 +34,19 @@ class Options:
 
 def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
     """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
-    named = [spec for target in targets for spec in _named(target, options)]
-    keys = {target.api_key_env: _key(target.api_key_env) for target in named if target.api_key_env}
+    named = [spec for target in _once(targets) for spec in _named(target, options)]
+    variables = {target.api_key_env for target in named} | {entry.rpartition("=")[2] for entry in options.key_envs}
+    keys = {name: _key(name) for name in sorted(v for v in variables if v is not None)}
     masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
     items += _read_flags(flags, masker)
     urls = {target.where: target for target in named if target.is_url}
     return items + _read_urls(urls, keys, masker, options, items) if urls else items
+
+
+def _once(targets: Sequence[str]) -> list[str]:
+    """The same file under two names is one piece of evidence."""
+    return list({os.path.realpath(t) if os.path.exists(t) else t: t for t in reversed(targets)}.values())[::-1]
 
 
 def _read_flags(flags: Sequence[str], masker: Masker) -> list[Evidence]:

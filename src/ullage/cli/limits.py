@@ -36,7 +36,9 @@ from .gather import Options, gather
     metavar="[URL=]NAME",
     help="The environment variable that holds the API key, for all targets or for one.",
 )
-@click.option("--cacert", type=click.Path(dir_okay=False), help="A CA certificate to trust, beside the system's.")
+@click.option(
+    "--cacert", type=click.Path(exists=True, dir_okay=False), help="A CA certificate to trust, beside the system's."
+)
 @click.option("--insecure", is_flag=True, help="Do not check certificates.")
 @click.option(
     "--timeout",
@@ -76,6 +78,8 @@ def limits(
 
     Exit codes: 0 done, 1 findings as bad as --fail-on, 2 usage, 3 nothing could be read.
     """
+    if timeout_s != timeout_s:
+        raise UsageError("--timeout takes a number of seconds")
     if not targets and not flags:
         raise UsageError(
             "no target", "name one: ullage limits http://localhost:30000, a log file, or - for standard input"

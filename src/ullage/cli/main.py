@@ -62,6 +62,9 @@ def run() -> NoReturn:
     except BrokenPipeError:
         _close_quietly()
         sys.exit(0)
+    except OSError as error:
+        _complain(f"cannot go on: {error.strerror or error}", "look at the disk and at where the output goes")
+        sys.exit(1)
     except Exception as error:  # a fault of ours: one line still, and the way to the rest
         if os.environ.get("ULLAGE_DEBUG"):
             raise

@@ -55,8 +55,10 @@ def elsewhere(url: str) -> Failure:
     return Failure("redirect", f"sends on to {url}", "name that URL itself, if it is the server you mean")
 
 
-def from_status(status: int, phrase: str, text: str, masker: Masker) -> Failure:
+def from_status(status: int, phrase: str, text: str, masker: Masker, with_key: bool = False) -> Failure:
     said = _said(text, masker)
+    if status in (401, 403) and with_key:
+        return Failure(str(status), f"the server refused the key{said}", "look at the variable of --api-key-env")
     if status in (401, 403):
         return Failure(str(status), f"the server wants a key{said}", "pass a key with --api-key-env NAME")
     if status in _NOT_THERE:

@@ -27,7 +27,8 @@ def readable(handle: BinaryIO) -> Iterator[BinaryIO]:
 
 def _can_seek(handle: BinaryIO) -> bool:
     """Pipes cannot; files of /proc say that they can, and that they are empty."""
-    if not handle.seekable():
+    seekable = getattr(handle, "seekable", None)  # a spooled file of Python 3.10 has none, and can seek
+    if seekable is not None and not seekable():
         return False
     handle.seek(0)
     head = handle.read(1)

@@ -135,7 +135,7 @@ class _Request:
 
     def _content(self, reply: Reply) -> Content:
         if reply.status != 200:
-            return failures.from_status(reply.status, reply.phrase, reply.text, self.masker)
+            return failures.from_status(reply.status, reply.phrase, reply.text, self.masker, bool(self.access.api_key))
         content = body.content_of(reply.text, self.masker)
         return failures.mark_cut(content) if reply.cut else content
 

@@ -107,6 +107,7 @@ def _limits(label: str, found: Limits) -> dict[str, Any]:
         "shape": _shape(found.shape),
         "admits": _figure(found.admits),
         "safe": _figure(found.safe),
+        "at_most": found.at_most,
         "binds": found.binds,
         "safe_binds": found.safe_binds,
         "beyond": found.beyond,
@@ -134,11 +135,13 @@ def _chain(label: str, shape: Shape, found: ChainLimits) -> dict[str, Any]:
         "shape": _shape(shape),
         "admits": _figure(found.admits),
         "safe": _figure(found.safe),
+        "at_most": found.at_most,
         "binds": found.binds,
         "beyond": found.beyond,
         "overflow": found.overflow,
         "why": found.why,
         "in_prefill": _figure(found.in_prefill),
+        "refused_by": _ceiling(found.refused),
         "perhaps_refused_by": _ceiling(found.perhaps_refused),
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..capacity.chain import ChainLimits
 from ..capacity.limits import Limits
+from ..deployment import Answer
 from ..engines.server import Role, Server
 from .model import Report
 from .words import plain, ratio, value_of
@@ -24,16 +25,15 @@ _QUEUES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One request shape."""
+    """One request shape. `remarks` are said below the table, each once."""
 
     label: str
     admits: str
     safe: str
     binds: str
-    beyond: str
-    overflow: str
-    why: str
-    remark: str = ""
+    in_prefill: str = ""  # of a chain
+    why: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 def identity(server: Server) -> str:
@@ -59,80 +59,56 @@ def identity(server: Server) -> str:
 
 def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
     """(title, rows): one table for a chain, one per server elsewhere."""
-    if report.deployment.is_chain:
-        return [
-            (
-                "Parallel requests, prefill to decode",
-                [_chain_row(a.label, a.shape.prompt, a.chain) for a in report.answers if a.chain],
-            )
-        ]
-    servers = report.deployment.workers
+    deployment = report.deployment
+    if deployment.is_chain:
+        shares = _shares_prefixes(deployment.of(Role.DECODE))
+        rows = [_row(a, a.chain, a.chain.binds, shares) for a in report.answers if a.chain]
+        return [("Parallel requests, prefill to decode", rows)]
+    servers = deployment.workers
     titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
-    return [(title, [_row(a.label, a.by_server[s.name]) for a in report.answers]) for title, s in titled]
+    return [(title, [_server_row(a, s) for a in report.answers]) for title, s in titled]
 
 
-def _row(label: str, found: Limits) -> Row:
-    remark = (
-        f"not counted: {', '.join(f'{p.name} ({p.unknown or p.size.note})' for p in found.uncounted)}"
-        if found.uncounted
-        else ""
-    )
-    return Row(
-        _labelled(label, found.shape.total),
-        value_of(found.admits),
-        value_of(found.safe),
-        _binds(found.binds, found.safe_binds),
-        found.beyond,
-        found.overflow,
-        found.why,
-        remark,
-    )
+def _server_row(answer: Answer, server: Server) -> Row:
+    found = answer.by_server[server.name]
+    binds = found.binds if found.binds == found.safe_binds else f"{found.binds}; safe: {found.safe_binds}"
+    return _row(answer, found, binds, _shares_prefixes((server,)))
 
 
-def _chain_row(label: str, total: int, found: ChainLimits) -> Row:
+def _row(answer: Answer, found: Limits | ChainLimits, binds: str, shares: bool) -> Row:
+    label = f"full {answer.shape.total:,}" if answer.label == "full" else answer.label
     if not found.admits.known:
-        return Row(_labelled(label, total), "not known", "not known", "", "", "", "", f"not known: {found.admits.note}")
-    remark = ""
-    if found.perhaps_refused:
-        cap = found.perhaps_refused
-        remark = (
-            f"* only if prefill takes it: older builds refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
-        )
-    mark = "*" if remark else ""
-    return Row(
-        _labelled(label, total),
-        value_of(found.admits) + mark,
-        value_of(found.safe) + mark,
-        found.binds,
-        found.beyond,
-        found.overflow,
-        found.why,
-        remark,
-    )
+        return Row(label, "not known", "not known", "", remarks=(f"not known: {found.admits.note}",))
+    if found.refused:
+        remark = f"{label}: {found.refused.beyond}, longer than the {found.refused.what}"
+        return Row(label, "0", "0", binds, why=found.why, remarks=(remark,))
+    bound, mark = "<=" if found.at_most else "", "*" if found.perhaps_refused else ""
+    admits, safe = (f"{bound}{value_of(figure)}{mark}" for figure in (found.admits, found.safe))
+    in_prefill = value_of(found.in_prefill) if isinstance(found, ChainLimits) else ""
+    return Row(label, admits, safe, binds, in_prefill, found.why, tuple(_remarks(answer, found, shares)))
 
 
-def _labelled(label: str, total: int) -> str:
-    return f"full {total:,}" if label == "full" else label
+def _remarks(answer: Answer, found: Limits | ChainLimits, shares: bool) -> Iterable[str]:
+    if found.beyond:
+        yield f"one more {found.beyond}"
+    if found.overflow:
+        yield f"above safe: {found.overflow}"
+    if cap := found.perhaps_refused:
+        yield f"* only if prefill takes it: older builds refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
+    if isinstance(found, Limits) and found.uncounted:
+        pools = ", ".join(f"{p.name} ({p.unknown or p.size.note})" for p in found.uncounted)
+        yield f"<= is an upper bound, not counted: {pools}"
+    if answer.shape.shared and not shares:
+        yield "shared has no effect: there is no prefix cache where the limit is"
 
 
-def _binds(admits: str, safe: str) -> str:
-    return admits if admits == safe else f"{admits}; safe: {safe}"
+def _shares_prefixes(servers: Sequence[Server]) -> bool:
+    return any(pool.demand is not None and pool.demand.shares for server in servers for pool in server.pools)
 
 
-def consequences(rows: Sequence[Row]) -> Iterable[str]:
-    """What happens to one request more, and to admitted ones that outgrow the pool: each said once."""
-    said: dict[str, None] = {}
-    for row in rows:
-        said |= dict.fromkeys(
-            line
-            for line in (
-                row.beyond and f"one more {row.beyond}",
-                row.overflow and f"above safe: {row.overflow}",
-                row.remark,
-            )
-            if line
-        )
-    return list(said)
+def consequences(rows: Sequence[Row]) -> list[str]:
+    """What happens to one request more, to admitted ones that outgrow the pool, and all other remarks, once each."""
+    return list(dict.fromkeys(remark for row in rows for remark in row.remarks))
 
 
 def sums(rows: Sequence[Row], asked: Sequence[str]) -> Iterable[str]:

@@ -84,12 +84,15 @@ def _limits(console: Console, report: Report) -> None:
             console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
 
 
-def _limit_table(rows: Iterable[Row]) -> Table:
+def _limit_table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, right in (("prompt (+ output)", True), ("admits", True), ("safe", True), ("binds", False)):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    chain = any(row.in_prefill for row in rows)
+    names = ("prompt (+ output)", "admits", "safe", *(("in prefill",) if chain else ()))
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("binds", overflow="fold")
     for row in rows:
-        table.add_row(row.label, row.admits, row.safe, row.binds)
+        table.add_row(row.label, row.admits, row.safe, *((row.in_prefill,) if chain else ()), row.binds)
     return table
 
 
