@@ -1,4 +1,4 @@
-"""Pieces of evidence joined into one server: which belong together, which to trust, where they disagree."""
+"""Pieces of evidence joined into one server: which to trust, and where they disagree."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from ...figure import Figure, Kind
 from ..server import Disagreement, EarlierStart, Role
 from .facts import Facts
+from .grouping import TRUST
+from .ranks import over_ranks
 
-# What a server states of itself when asked outranks its log (which may be of another start); gauges can be stale.
-_TRUST = ("server_info", "loads", "metrics", "log", "models", "model_info", "flags")
 _USAGE_TRUST = ("loads", "metrics", "server_info", "log")
 _ASKED_TRUST = ("flags", "server_info", "log", "model_info", "models", "metrics")
 # Arguments that SGLang prints after it has resolved them, and that nothing lowers later: printed by the server, they
@@ -45,72 +45,32 @@ class Joined:
         return figure is not None and figure.value is True
 
 
-def group(facts: Sequence[Facts]) -> list[list[Facts]]:
-    """Facts of one server together: those of one URL always; files and flags by what they say of role, model, port and
-    pool.
-    """
-    groups: list[list[Facts]] = []
-    for fact in sorted(facts, key=lambda f: _TRUST.index(f.topic)):
-        best = max(groups, key=lambda g: _agreement(g, fact), default=None)
-        if best is not None and _agreement(best, fact) >= 0:
-            best.append(fact)
-        else:
-            groups.append([fact])
-    return groups
-
-
-def _agreement(held: list[Facts], fact: Facts) -> int:
-    """How many identifying statements agree; -1 where one contradicts, or the kind of evidence is there already."""
-    if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
-        return 99
-    if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):
-        return -1
-    scores = [_same(held, fact, names) for names in (("model_path",), ("served_model_name",), ("port",))]
-    scores.append(_same_role({h.role for h in held}, fact.role))
-    if -1 in scores:
-        return -1
-    return 1 + sum(scores) + 4 * max(_same(held, fact, ("max_total_num_tokens",)), 0)
-
-
-def _is_other_url(held: list[Facts], fact: Facts) -> bool:
-    targets = {h.evidence.origin.target for h in held} | {fact.evidence.origin.target}
-    return sum(t.startswith(("http://", "https://")) for t in targets) > 1
-
-
-def _same(held: list[Facts], fact: Facts, names: tuple[str, ...]) -> int:
-    mine, theirs = fact.word(*names), [h.word(*names) for h in held]
-    known = {_base(t) for t in theirs if t is not None}
-    if mine is None or not known:
-        return 0
-    return 1 if _base(mine) in known else -1
-
-
-def _base(word: str) -> str:
-    return word.rstrip("/").rsplit("/", 1)[-1].lower()
-
-
-def _same_role(held: set[Role], role: Role) -> int:
-    known = held - {Role.UNKNOWN}
-    if role is Role.UNKNOWN or not known:
-        return 0
-    return 1 if role in known else -1
-
-
 def join(parts: list[Facts]) -> Joined:
     joined = Joined(parts)
     joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
     joined.args = _first(_ordered(parts, _ASKED_TRUST), "args")
-    joined.effective = _first(_ordered(parts, _TRUST), "effective")
+    joined.effective = _first(_ordered(parts, TRUST), "effective")
     for part in _ordered(parts, ("server_info", "log")):
         for name in _RESOLVED & part.args.keys():
             held = joined.effective.get(name)
             if held is None or held.kind is Kind.INFERRED:
                 joined.effective[name] = _in_effect(part.args[name])
-    joined.usage = _first(_ordered(parts, _USAGE_TRUST), "usage")
+    joined.usage = _first(_ordered(_over_nodes(parts), _USAGE_TRUST), "usage")
     joined.usage.update(_gauge_beside_load(parts))
     joined.earlier = tuple(start for p in parts for start in p.earlier)
     joined.disagreements = tuple(_disagreements(parts))
     return joined
+
+
+def _over_nodes(parts: list[Facts]) -> list[Facts]:
+    """Use over the data-parallel ranks of all nodes, where the log of each node holds those of its own."""
+    logs = [p for p in parts if p.topic == "log"]
+    if len({frozenset(p.rank_usage) for p in logs}) < 2:
+        return parts
+    told = {name for p in logs for name in p.usage}
+    ranks = {rank: found for p in reversed(logs) for rank, found in p.rank_usage.items()}
+    used = over_ranks({rank: {n: f for n, f in found.items() if n in told} for rank, found in ranks.items()})
+    return [replace(logs[0], usage={**logs[0].usage, **used}), *(p for p in parts if p.topic != "log")]
 
 
 def _in_effect(figure: Figure) -> Figure:
@@ -139,7 +99,7 @@ def _gauge_beside_load(parts: Sequence[Facts]) -> dict[str, Figure]:
 
 
 def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
-    ordered = _ordered(parts, _TRUST)
+    ordered = _one_of_a_kind(_ordered(parts, TRUST))
     for name in dict.fromkeys(name for p in ordered for name in p.effective):
         stated = [p.effective[name] for p in ordered if name in p.effective]
         figures = [figure for figure in stated if figure.kind is not Kind.INFERRED]
@@ -156,6 +116,11 @@ def _disagreements(parts: Sequence[Facts]) -> Iterable[Disagreement]:
             yield Disagreement(
                 name, tuple(figures), "the running server's own arguments outrank a command line that was given to us"
             )
+
+
+def _one_of_a_kind(parts: Iterable[Facts]) -> list[Facts]:
+    """The logs of several nodes tell of different GPUs: that is no disagreement."""
+    return list({p.topic: p for p in reversed(list(parts))}.values())[::-1]
 
 
 def _differ(figures: Sequence[Figure]) -> bool:

@@ -22,7 +22,8 @@ from .from_endpoints import (
     looks_like_server_info,
 )
 from .from_metrics import from_metrics, looks_like_sglang, pages_of
-from .join import Joined, group, join
+from .grouping import group
+from .join import Joined, join
 from .pools import ceilings_of, pools_of, window_capped
 from .quantities import unit_of
 from .settings import default_output, settings_of
