@@ -29,6 +29,7 @@ _RENAMED = {
     "decode_sum_seq_lens": "decode_seq_tokens",
 }
 _WORKERS = ("worker_addr", "source")  # labels that a gateway adds
+_SERVERS = (*_WORKERS, "instance", "pod", "engine", "model_name", "name", "engine_type")
 _CONSTANTS = frozenset(
     """max_total_num_tokens swa_max_total_num_tokens page_size num_pages context_len max_running_requests
     max_prefill_tokens weights_gib kv_total_gib startup_available_gib graph_total_gib
@@ -52,15 +53,33 @@ def looks_like_sglang(samples: Samples) -> bool:
 
 
 def pages_of(evidence: Evidence, samples: Samples) -> list[tuple[Evidence, Samples]]:
-    """A gateway's page holds the metrics of all its workers, told apart by a label: one page for each of them."""
-    pages: dict[str, list[Sample]] = {}
-    for sample in samples.samples:
-        worker = next((sample.labels[name] for name in _WORKERS if name in sample.labels), "")
-        pages.setdefault(worker, []).append(sample)
-    if len(pages) < 2:
+    """A gateway's page, or one that was put together, holds the metrics of several servers, told apart by labels: one
+    page for each of them. What does not say whose it is belongs to none.
+    """
+    known = [sample for _, sample in _known(samples.samples)]
+    apart = [label for label in _SERVERS if len(_named(known, label)) > 1]
+    if not apart:
         return [(evidence, samples)]
-    origins = {worker: replace(evidence.origin, target=worker) for worker in pages if worker}
-    return [(replace(evidence, origin=origin), Samples(tuple(pages[w]), ())) for w, origin in origins.items()]
+    pages: dict[tuple[str, ...], list[Sample]] = {}
+    for sample in samples.samples:
+        pages.setdefault(tuple(sample.labels.get(label, "") for label in apart), []).append(sample)
+    return [(_of_server(evidence, apart, key), Samples(tuple(found), ())) for key, found in pages.items() if all(key)]
+
+
+def _named(samples: Iterable[Sample], label: str) -> set[str]:
+    """The servers by a label. Some prefill and decode servers label a part of their page "unified" (2025-07)."""
+    return {s.labels[label] for s in samples if label in s.labels} - ({"unified"} if label == "engine_type" else set())
+
+
+def _of_server(evidence: Evidence, labels: list[str], key: tuple[str, ...]) -> Evidence:
+    worker = next((value for label, value in zip(labels, key, strict=True) if label in _WORKERS), None)
+    origin = evidence.origin
+    named = (
+        replace(origin, target=worker)
+        if worker
+        else replace(origin, stream=", ".join(filter(None, (origin.stream, *key))))
+    )
+    return replace(evidence, origin=named)
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
