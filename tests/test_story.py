@@ -178,5 +178,5 @@ def test_in_a_pipe_no_line_is_longer_than_80_columns() -> None:
 def test_the_screen_says_the_same(story: Any) -> None:
     rows = [line.split() for line in told(PREFILL, DECODE, ROUTER).splitlines()]
     assert ["32,000", "75", "75", "66", "decode:", "KV", "pool"] in rows
-    assert ["full", "524,288", "4*", "4*", "decode:", "KV", "pool"] in rows
+    assert ["full", "524,288", "4*", "4*", "4", "decode:", "KV", "pool"] in rows
     assert row(story, 524_288)["label"] == "full"

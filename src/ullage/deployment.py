@@ -78,9 +78,10 @@ def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: S
     """
     context = deployment.context
     reach = context.count if context.known else max(STANDARD_PROMPTS) + 1
-    rows = [answer(deployment, Shape(length)) for length in sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at})]
-    if context.known:
-        rows.append(answer(deployment, full_context(deployment, context.count), "full"))
+    full = [full_context(deployment, context.count)] if context.known else []
+    lengths = sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at})
+    rows = [answer(deployment, shape) for length in lengths if (shape := Shape(length)) not in full]
+    rows += [answer(deployment, shape, "full") for shape in full]
     return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
 
 

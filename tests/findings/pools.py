@@ -69,14 +69,14 @@ SLOTS = (
         fires=(log("start.log", *start(1_000_000, running=64)),),
         silent=(log("start.log", *start(1_000_000, running=4096, page_size=256)),),
         says=("64 request slots bind",),
-        advice="--max-running-requests above 64",
+        advice="set --max-running-requests 244: by",
         severity=Severity.INFO,
     ),
     Scenario(
         fires=(log("start.log", *start(1_000_000, running=64), decode_batch(1, 500_000, 0.5, 64, queue_req=9)),),
         silent=(log("start.log", *start(1_000_000, disaggregation_mode="prefill")),),
         says=("64 request slots", "9 wait", "50%"),
-        advice="the pool holds 244 requests of 4,096 tokens",
+        advice="the KV pool admits 244 of 4,096",
         severity=Severity.WARNING,
     ),
     Scenario(  # 80 requests over two ranks do not fill the 64 slots that each of them has
@@ -86,7 +86,7 @@ SLOTS = (
         ),
         silent=(log("start.log", *start(1_000_000, running=4096, dp_size=2, page_size=256)),),
         says=("128 request slots bind",),
-        advice="--max-running-requests above 128; the pool holds 488",
+        advice="set --max-running-requests 488",
         severity=Severity.INFO,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..deployment import Deployment
@@ -46,7 +46,7 @@ _QUEUES = (  # the first that holds somebody gives the advice
     ),
     _Queue(
         "num_queue_reqs",
-        "prefill capacity or the pool is short",
+        "prefill compute, request slots or a pool is short",
         "see what binds in the table; add servers or lower the length of requests",
     ),
 )
@@ -70,7 +70,7 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
             evidence = tuple(f for queue in waiting for f in _counts(server, queue))
             says = "; ".join(_queue_says(server, queue) for queue in waiting)
             severity = None if any(_is_growing(server, queue) for queue in waiting) else Severity.INFO
-            yield Hit(server.name, f"{says}; {waiting[0].short}", evidence, waiting[0].advice, severity)
+            yield Hit(server.name, says, evidence, waiting[0].advice, severity)
 
 
 def _waits(server: Server, queue: _Queue) -> bool:
@@ -87,11 +87,14 @@ def _counts(server: Server, queue: _Queue) -> tuple[Figure, ...]:
 def _queue_says(server: Server, queue: _Queue) -> str:
     now, *before = _counts(server, queue)
     label = queue.name.removeprefix("num_").removesuffix("_reqs").replace("_", " ")
+    return f"{label}: {now.count:,} waiting{_growth(now, before)} ({queue.short})"
+
+
+def _growth(now: Figure, before: Sequence[Figure]) -> str:
     if not before or before[0].number == now.number:
-        return f"{label}: {now.count:,} waiting"
+        return ""
     way = "up" if now.number > before[0].number else "down"
-    since = before[0].observed_at or "the first line read"
-    return f"{label}: {now.count:,} waiting, {way} from {before[0].count:,} at {since}"
+    return f", {way} from {before[0].count:,} at {before[0].observed_at or 'the first line read'}"
 
 
 def _is_growing(server: Server, queue: _Queue) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..capacity.limits import limits
+from ..capacity.pool import Pool
 from ..capacity.request import Shape
 from ..deployment import Deployment, reach_of, total_context
 from ..engines.server import Role, Server
 from ..figure import Figure, derived
 from ..units import floor_to
 from .base import Hit, Severity, rule
+
+_USUAL_TOKENS = 4096  # below this length, that slots bind is as it should be
 
 
 @rule("pool-below-context", Severity.WARNING, "The KV pool is smaller than one full context")
@@ -26,12 +29,20 @@ def pool_below_context(deployment: Deployment) -> Iterator[Hit]:
         pool, context = server.figure("max_total_num_tokens"), server.figure("context_len")
         if pool.known and context.known and pool.number < context.number:
             fits = floor_to(pool.count, 1024) or pool.count
+            short = context.count - pool.count
             yield Hit(
                 server.name,
-                f"one request may be {context.count:,} tokens by the context length, but the pool holds {pool.count:,}",
+                f"one request may be {context.count:,} tokens by the context length, but the pool holds {pool.count:,}:"
+                f" {short:,} short{_short_gib(server, pool, short)}",
                 (pool, context),
                 f"set --context-length {fits}, or raise --mem-fraction-static",
             )
+
+
+def _short_gib(server: Server, pool: Figure, tokens: int) -> str:
+    """The same in memory, where the pool's bytes are known."""
+    size = server.figure("kv_total_gib")
+    return f" ({tokens * size.number / pool.number:,.2f} GiB of KV on each GPU)" if size.known and pool.number else ""
 
 
 @rule("prefill-window-cap", Severity.WARNING, "Prefill refuses prompts longer than its sliding-window pool")
@@ -74,33 +85,43 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
     Raising the flag costs a row of the request table per request ((context + 4) x 4 bytes, outside the pool) and larger
     decode batches. It is worth it when requests queue while the pool's use is low.
     """
-    for server in deployment.workers:
+    for server in deployment.of(Role.UNIFIED, Role.DECODE, Role.UNKNOWN):
         slots = next((p for p in server.pools if p.name == "request slots" and p.size.known), None)
+        kv = next((p for p in server.pools if p.name == "KV pool" and p.size.known), None)
         length = _last_length_bound_by(server, "request slots")
-        if slots is None or length is None or server.role is Role.PREFILL:
+        if slots is None or kv is None or length is None:
             continue
-        total = slots.size.count * slots.partitions
-        running, use, queued = server.use("num_running_reqs"), server.use("token_usage"), server.use("num_queue_reqs")
-        busy = (
-            running.known
-            and use.known
-            and queued.known
-            and running.number >= total
-            and use.number < 0.7
-            and queued.number > 0
-        )
-        context = total_context(server)
-        says = f"up to {length:,} tokens a request, {total:,} request slots bind and KV is left over"
-        if busy:
-            says += f"; now {queued.count:,} wait at {use.number:.0%} KV use"
-        yield Hit(
-            server.name,
-            says,
-            (slots.size, context, *((running, use, queued) if busy else ())),
-            f"if short requests queue, raise --max-running-requests above {total:,}; the pool holds"
-            f" {context.count // 4096:,} requests of 4,096 tokens",
-            Severity.WARNING if busy else None,
-        )
+        busy = _all_slots_taken(server, slots)
+        if not busy and length < _USUAL_TOKENS:
+            continue
+        held = limits([kv], (), Shape(_USUAL_TOKENS)).admits
+        says = f"up to {length:,} tokens a request, {slots.size.count * slots.partitions:,} request slots bind"
+        now = f"; now {busy[1].count:,} wait at {busy[2].number:.0%} KV use" if busy else " and KV is left over"
+        evidence = (slots.size, kv.size, *busy)
+        yield Hit(server.name, says + now, evidence, _more_slots(server, held), Severity.WARNING if busy else None)
+
+
+def _all_slots_taken(server: Server, slots: Pool) -> tuple[Figure, ...]:
+    """(running, waiting, KV use) where every slot is taken, requests wait, and KV is mostly free; else nothing."""
+    running, queued = server.use("num_running_reqs"), server.use("num_queue_reqs")
+    use = next((f for n in ("kv_pool_usage", "token_usage") if (f := server.use(n)).known), None)
+    if use is None or not (running.known and queued.known):
+        return ()
+    taken = running.number >= slots.size.number * slots.partitions
+    return (running, queued, use) if taken and queued.number > 0 and use.number < 0.7 else ()
+
+
+def _more_slots(server: Server, held: Figure) -> str:
+    """What gives more slots: recurrent states, where the model has them and they lowered what was asked for."""
+    asked = server.figure("requested_max_running_requests")
+    effective = server.figure("max_running_requests")
+    states = any(p.name == "state slots" for p in server.pools)
+    lowered = asked.known and effective.known and asked.number > effective.number
+    if states and lowered:
+        knob = "give it more state slots (--max-mamba-cache-size, --mamba-full-memory-ratio)"
+    else:
+        knob = f"set --max-running-requests {held.count}"
+    return f"if short requests queue, {knob}: by its tokens the KV pool admits {held.count:,} of {_USUAL_TOKENS:,} each"
 
 
 def _last_length_bound_by(server: Server, name: str) -> int | None:
@@ -141,6 +162,8 @@ def window_takes_the_pool(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _exchange(server: Server, charged: Figure, context: Figure) -> str:
+    if any("window" in ceiling.what for ceiling in server.ceilings):
+        return "leave --swa-full-tokens-ratio here: a smaller window pool may cap prompts further"
     pool, ratio = server.figure("max_total_num_tokens"), server.figures.get("swa_full_tokens_ratio")
     held = float(ratio.number) if ratio and ratio.known else 0.1
     smaller = round(held / 2, 3)

@@ -22,6 +22,12 @@ _QUEUES = (
     ("num_prefill_inflight_queue_reqs", "in flight"),
 )
 
+_SHARES = (
+    ("pending_prealloc_token_usage", "pre-allocated"),
+    ("swa_token_usage", "window pool"),
+    ("mamba_usage", "state slots"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -124,30 +130,44 @@ def usage_rows(server: Server) -> Iterable[tuple[str, str]]:
 
 
 def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
-    running = server.use("num_running_reqs")
-    used, room, evictable, share = (
-        server.use(n) for n in ("num_used_tokens", "room_tokens", "kv_evictable_tokens", "token_usage")
-    )
+    running, used, share = (server.use(n) for n in ("num_running_reqs", "num_used_tokens", "token_usage"))
     queues = ", ".join(f"{label} {plain(f.value)}" for name, label in _QUEUES if (f := server.use(name)).known)
     if not (running.known or queues or used.known or share.known):
         yield "in use now", f"not known: no metrics, loads or batch lines in the evidence{server.unread_words}"
         return
     at = f" (at {running.observed_at})" if running.observed_at else ""
-    yield "in use now", f"{value_of(running)} running; queues: {queues or 'not known'}{at}"
+    told = f"{value_of(running)} running" if running.known else "running requests not known"
+    yield "in use now", f"{told}; queues: {queues or 'not known'}{at}"
     if used.known or share.known:
-        cached = f", {value_of(evictable)} more are evictable cache" if evictable.known else ""
-        yield "pool use", f"{value_of(used)} tokens ({ratio(share)}){cached}; room left: {value_of(room)} tokens"
+        yield "pool use", "; ".join(_pool_use(server))
+
+
+def _pool_use(server: Server) -> Iterable[str]:
+    used, share, room = (server.use(n) for n in ("num_used_tokens", "kv_pool_usage", "room_tokens"))
+    if used.known:
+        yield f"{value_of(used)} tokens" + (f" ({ratio(share)} of KV)" if share.known else "")
+    if (evictable := server.use("kv_evictable_tokens")).known:
+        yield f"{value_of(evictable)} more are evictable cache"
+    for name, label in _SHARES:
+        if (part := server.use(name)).known:
+            yield f"{label} {ratio(part)}"
+    yield f"room left: {value_of(room)} tokens" if room.known else f"room left not known ({room.note})"
 
 
 def _host_cache(server: Server) -> Iterable[tuple[str, str]]:
     """The tier in host memory, apart: it is for reuse and adds nothing to what fits."""
     total, held = server.figure("hicache_host_total_tokens"), server.use("hicache_host_used_tokens")
+    allocated = server.figure("hicache_host_gb")
     if total.known:
-        yield "host cache", f"{value_of(held)} of {value_of(total)} tokens, for reuse only: it raises no limit"
+        told = f"{value_of(held)} of {value_of(total)} tokens"
+    elif allocated.known:
+        told = f"{value_of(allocated)} GB of host memory"
     elif server.figure("enable_hierarchical_cache").value is True:
-        size, ratio_ = server.figure("hicache_size"), server.figure("hicache_ratio")
-        asked = f"{value_of(size)} GB" if size.known and size.number else f"{value_of(ratio_)} x the device pool"
-        yield "host cache", f"on ({asked}), for reuse only: it raises no limit"
+        size, times = server.figure("hicache_size"), server.figure("hicache_ratio")
+        told = f"on, {value_of(size)} GB" if size.known and size.number else f"on, {value_of(times)} x the device pool"
+    else:
+        return
+    yield "host cache", f"{told}; for reuse only, it raises no limit"
 
 
 def _router_usage(server: Server) -> Iterable[tuple[str, str]]:

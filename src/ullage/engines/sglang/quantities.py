@@ -17,7 +17,9 @@ _UNITS = {
     "graph_max_bs": "requests",
 }
 _SUFFIXES = {
+    "_per_s": "tokens/s",
     "_gib": "GiB",
+    "_gb": "GB",
     "_tokens": "tokens",
     "_s": "s",
     "_reqs": "requests",
@@ -25,7 +27,6 @@ _SUFFIXES = {
     "_usage": "of the pool",
     "_ratio": "",
     "_slots": "slots",
-    "_per_s": "tokens/s",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...evidence import Argv, Document, Evidence, Log, Samples
-from ...figure import Figure, Kind, derived
+from ...figure import Figure, derived
 from ..server import Rank, Role, Server
 from .deepseek_v4 import context_bytes_per_token
 from .facts import Facts
@@ -27,6 +27,7 @@ from .join import Joined, join
 from .pools import ceilings_of, pools_of, window_capped
 from .quantities import unit_of
 from .settings import default_output, settings_of
+from .use import pool_use
 
 _POOL_SHARES = ("full_token_usage", "swa_token_usage", "mamba_usage")
 _DOCUMENTS: tuple[tuple[Callable[[Any], bool], Callable[[Evidence, Any], Facts]], ...] = (
@@ -69,7 +70,7 @@ def _server(joined: Joined) -> Server:
         settings=settings_of(joined),
         pools=pools_of(joined),
         ceilings=ceilings_of(joined),
-        usage={**joined.usage, **_share(joined), **_room(joined)},
+        usage={**joined.usage, **_share(joined), **pool_use(joined)},
         default_output=default_output(joined),
         ranks=_ranks(joined),
         earlier=joined.earlier,
@@ -127,37 +128,6 @@ def _share(joined: Joined) -> dict[str, Figure]:
         return {}
     share = max(f.number for f in parts)
     return {"token_usage": derived("token_usage", share, unit_of("token_usage"), parts, "the fullest of its pools")}
-
-
-def _room(joined: Joined) -> dict[str, Figure]:
-    """Tokens in use and still free. Use leaves out what the prefix cache could give back at once."""
-    pool, used, share = (
-        joined.effective.get("max_total_num_tokens"),
-        joined.usage.get("num_used_tokens"),
-        joined.usage.get("full_token_usage") or joined.usage.get("token_usage"),
-    )
-    ranks = joined.known("dp_size")
-    if pool is None or (used is None and share is None):
-        return {}
-    total = pool.count * (int(ranks.number) if ranks and isinstance(ranks.value, int) else 1)
-    if used is None and share is not None:
-        used = Figure(
-            "num_used_tokens",
-            round(total * share.number),
-            "tokens",
-            Kind.DERIVED,
-            inputs=(pool, share),
-            note=f"pool x {share.name}, which is rounded to 1 %",
-        )
-    assert used is not None
-    room = derived(
-        "room_tokens",
-        max(0, total - used.count),
-        "tokens",
-        (pool, used),
-        "pool less use; evictable cache counts as room",
-    )
-    return {"num_used_tokens": used, "room_tokens": room}
 
 
 def _notes(joined: Joined) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ _ROWS = (
     ("queued requests", "max_queued_requests", "max_queued_requests", "requests", "no limit"),
     ("memory fraction", "mem_fraction_static", "mem_fraction_static", "", "by the engine"),
 )
+PER_RANK = "shared out over the data-parallel ranks"
 _UNBOUNDED = (
     "a chat completion that names no max_tokens runs to its end token or the end of the context; "
     "engine defaults: 16 on /v1/completions, 128 on /generate"
@@ -31,8 +32,9 @@ def settings_of(joined: Joined) -> tuple[Setting, ...]:
 def _setting(joined: Joined, label: str, argument: str, quantity: str, unit: str, unset: str) -> Setting:
     asked = joined.args.get(argument) or _not_asked(joined, argument, unit, unset)
     effective = joined.effective.get(quantity) or _unstated(joined, quantity, unit)
-    if quantity == "max_running_requests":
-        effective = _over_ranks(joined, effective)
+    if quantity in ("max_running_requests", "chunked_prefill_size"):
+        whole = _over_ranks(joined, effective)  # some versions share the chunk out as well
+        effective = whole if quantity == "max_running_requests" or whole.value == asked.value else effective
     return Setting(label, asked, effective, _why(joined, quantity, asked, effective))
 
 
@@ -52,17 +54,12 @@ def _not_asked(joined: Joined, argument: str, unit: str, unset: str) -> Figure:
 
 
 def _over_ranks(joined: Joined, effective: Figure) -> Figure:
-    """The limit is per data-parallel rank; the argument is for all of them."""
+    """What one data-parallel rank is given, over all of them."""
     ranks = joined.known("dp_size")
     if not effective.known or ranks is None or not isinstance(ranks.value, int) or ranks.value < 2:
         return effective
-    return derived(
-        "max_running_requests",
-        effective.count * ranks.value,
-        "requests",
-        (effective, ranks),
-        f"{effective.count:,} on each of {ranks.value} ranks",
-    )
+    note = f"{effective.count:,} on each of {ranks.value} ranks"
+    return derived(effective.name, effective.count * ranks.value, effective.unit, (effective, ranks), note)
 
 
 def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str:
@@ -70,6 +67,9 @@ def _why(joined: Joined, quantity: str, asked: Figure, effective: Figure) -> str
         return ""
     if quantity == "max_running_requests":
         return _why_fewer(joined)
+    ranks = joined.known("dp_size")
+    if quantity == "chunked_prefill_size" and ranks and asked.number == effective.number * ranks.number:
+        return PER_RANK
     if quantity == "max_total_num_tokens":
         page = joined.known("page_size")
         rounded = asked.number - effective.number < (page.count if page else 1)
