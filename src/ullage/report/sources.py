@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ..figure import Figure, Kind
+from ..figure import Figure, Kind, Source
 from .model import Report
 from .words import with_unit
 
 
 def source_lines(report: Report) -> Iterator[str]:
-    """Lines of text, indented by depth."""
+    """Lines of text, indented by depth. The words of a log line are quoted where they come first."""
+    trees = _Trees()
     for answer in report.answers:
         if answer.chain:
-            yield from _titled(
-                f"{answer.label}, prefill to decode", (answer.chain.admits, answer.chain.safe, answer.chain.in_prefill)
-            )
-        else:
-            for name, found in answer.by_server.items():
-                yield from _titled(f"{answer.label} on {name}", (found.admits, found.safe))
+            found = (answer.chain.admits, answer.chain.safe, answer.chain.in_prefill)
+            yield from trees.under(f"{answer.label}, prefill to decode", answer.chain.why, found)
+            continue
+        for name, limits in answer.by_server.items():
+            yield from trees.under(f"{answer.label} on {name}", limits.why, (limits.admits, limits.safe))
     for server in report.deployment.servers:
-        settings = tuple(f for s in server.settings for f in (s.requested, s.effective))
+        settings = [f for s in server.settings for f in (s.requested, s.effective)]
         figures = {f.name: f for f in (*server.usage.values(), *server.figures.values(), *settings) if f.known}
-        yield from _titled(server.name, tuple(figures.values()))
+        yield from trees.under(server.name, "", figures.values())
 
 
-def _titled(title: str, figures: tuple[Figure, ...]) -> Iterator[str]:
-    yield title
-    for figure in figures:
-        yield from tree(figure, 1)
+class _Trees:
+    """Prints figures with their inputs below them, and remembers which sources were quoted."""
 
+    def __init__(self) -> None:
+        self._quoted: set[Source] = set()
 
-def tree(figure: Figure, depth: int = 0) -> Iterator[str]:
-    """One figure and, below it, its inputs."""
-    yield f"{'  ' * depth}{figure.name} = {with_unit(figure)}  {_ground(figure)}"
-    for part in figure.inputs:
-        yield from tree(part, depth + 1)
+    def under(self, title: str, why: str, figures: Iterable[Figure]) -> Iterator[str]:
+        yield title
+        if why:
+            yield f"  {why}"
+        for figure in figures:
+            yield from self._tree(figure, 1)
 
+    def _tree(self, figure: Figure, depth: int) -> Iterator[str]:
+        yield f"{'  ' * depth}{figure.name} = {with_unit(figure)}  {self._ground(figure)}"
+        for part in figure.inputs:
+            yield from self._tree(part, depth + 1)
 
-def _ground(figure: Figure) -> str:
-    if figure.kind is Kind.MISSING:
-        return f"({figure.note})"
-    where = f"{figure.kind.value}" + (f", {figure.source}" if figure.source else "")
-    when = f", at {figure.observed_at}" if figure.observed_at else ""
-    return f"({where}{when}{'; ' + figure.note if figure.note else ''})"
+    def _ground(self, figure: Figure) -> str:
+        if figure.kind is Kind.MISSING:
+            return f"({figure.note})"
+        where = f", {self._place(figure.source)}" if figure.source else ""
+        when = f", at {figure.observed_at}" if figure.observed_at else ""
+        return f"({figure.kind.value}{where}{when}{'; ' + figure.note if figure.note else ''})"
+
+    def _place(self, source: Source) -> str:
+        if source in self._quoted:
+            return f"{source.evidence} {source.place}".strip()
+        self._quoted.add(source)
+        return str(source)

@@ -58,7 +58,14 @@ def _print(console: Console, report: Report, sources: bool) -> None:
     if sources:
         _heading(console, "Sources")
         for line in source_lines(report):
-            console.print(Text(line), soft_wrap=True)
+            _hanging(console, line)
+
+
+def _hanging(console: Console, line: str) -> None:
+    """A line of the tree; what does not fit hangs below it, deeper than its inputs will stand."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    wrapped = textwrap.wrap(line, console.width, subsequent_indent=f"{indent}      ", break_on_hyphens=False)
+    console.print(Text("\n".join(wrapped)))
 
 
 def _width() -> int:

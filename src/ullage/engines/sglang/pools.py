@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...capacity.admission import FitsNow, Rule
@@ -117,7 +117,15 @@ def _kv_rule(joined: Joined) -> tuple[Rule, tuple[Figure, ...]]:
     )
     live = joined.usage.get("new_token_ratio")
     rule = TokenRatio.of(float(conservative.number), float(live.number) if live else None)
-    return rule, (conservative, *((live,) if live else ()))
+    return rule, (_ratio_range(rule, conservative), *((live,) if live else ()))
+
+
+def _ratio_range(rule: TokenRatio, conservative: Figure) -> Figure:
+    """The share of output that is kept back for running requests: where it starts, and where it falls to."""
+    low, high = float(rule.low), float(rule.high)
+    note = "starts at 0.7 x conservativeness, falls to 0.14 of that in 600 steps, jumps up at a retraction"
+    figure = derived("new_token_ratio_range", high, "", (conservative,), note)
+    return replace(figure, low=low, high=high)
 
 
 def _waits(joined: Joined) -> str:
