@@ -55,9 +55,12 @@ def of_json(data: Any) -> Command | None:
 
 
 def flags(text: str) -> Command:
-    """Raises UsageError where the quotes do not pair up."""
+    """The words of one command: of several in a shell line, the first with flags. Raises UsageError where the quotes do
+    not pair up.
+    """
     try:
-        return of_words(shlex.split(_joined(text)))
+        parts = _parts(shlex.split(_joined(text)))
+        return of_words(next((part for part in parts if any(w.startswith("--") for w in part)), (parts or [[]])[0]))
     except ValueError as error:
         raise UsageError(f"--flags cannot be read: {str(error).lower()}", "check its quotes") from None
 
@@ -116,6 +119,8 @@ def _parts(words: list[str]) -> list[list[str]]:
             continue
         elif not redirected:
             parts[-1].append(word.removesuffix(";"))
+            if word.endswith(";"):
+                parts.append([])
         redirected = False
     return [part for part in parts if part]
 

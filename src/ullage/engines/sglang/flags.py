@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from ...evidence import Argv, Evidence
 from ...figure import Source
@@ -52,7 +52,7 @@ def flags_of(words: Sequence[str]) -> dict[str, object]:
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, object]]:
     name, values = "", []
-    for word in [*words, "--"]:
+    for word in [*takewhile(lambda word: word != "--", words), "--"]:
         if not word.startswith("--"):
             values.append(word)
             continue
