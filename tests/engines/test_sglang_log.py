@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.evidence import DAY, decode_batch, log, start
+from tests.evidence import DAY, decode_batch, log, prefill_batch, start
 from ullage.engines.server import Server
 from ullage.engines.sglang.read import facts_of, servers
 from ullage.figure import Figure
@@ -171,3 +171,24 @@ def test_a_transfer_that_failed_is_one_request_by_its_room_of_many_digits() -> N
     )
     usage = server(*(f"[{DAY} 11:00:01 TP{rank}] {words}" for rank in range(4))).usage
     assert (usage["failed_transfers_in_log"].value, usage["failed_transfers_in_log"].note) == (1, "Gone()")
+
+
+def test_a_count_of_an_earlier_line_is_not_put_beside_the_share_of_a_later_one() -> None:
+    found = server(*start(40_000), decode_batch(1, tokens=400, usage=0.01), prefill_batch(9, usage=0.60))
+    assert found.use("token_usage").value == 0.6
+    assert found.use("num_used_tokens").value in (None, 24_000)
+    again = server(*start(40_000), prefill_batch(1, usage=0.60), decode_batch(9, tokens=400, usage=0.01))
+    assert again.use("num_used_tokens").value == 400
+
+
+def test_use_that_two_servers_could_have_logged_is_neithers() -> None:
+    one, other = start(40_000), start(90_000, port=30_001)
+    lines = [line for pair in zip(one, other, strict=True) for line in pair]
+    found = servers(facts_of(log("a.log", *lines, decode_batch(1))))
+    assert [s.use("num_running_reqs").known for s in found] == [False, False]
+
+
+def test_a_start_that_failed_before_another_is_no_second_server_at_the_same_time() -> None:
+    failed = (*start(40_000)[:3], f"[{DAY} 09:00:00 TP0] Scheduler hit an exception: Traceback")
+    found = servers(facts_of(log("a.log", *failed, *start(90_000, port=30_001))))
+    assert found[-1].says("max_total_num_tokens") == 90_000

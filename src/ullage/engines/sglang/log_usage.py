@@ -12,6 +12,8 @@ from .log_readings import data_rank, figure_of, source_of
 from .ranks import together
 from .starts import Start
 
+_SHARES = frozenset(["token_usage", "full_token_usage"])
+_COUNTS = ("num_used_tokens", "swa_used_tokens", "mamba_used_slots")
 Reading = tuple[Event, int | float | str]
 
 
@@ -20,10 +22,13 @@ def usage_figures(start: Start, evidence: Evidence) -> tuple[dict[str, Figure], 
     latest: dict[str, dict[str, Reading]] = defaultdict(dict)
     for event in start.of(Step.BATCH):
         rank = data_rank(event.rank)
+        if event.values.keys() & _SHARES:  # a count of an earlier line would not fit the share of this one
+            for name in _COUNTS:
+                latest[name].pop(rank, None)
         for name, value in event.values.items():
             latest[name][rank] = (event, value)
     latest.pop("phase", None)
-    usage = {name: _over_ranks(name, ranks, evidence) for name, ranks in latest.items()}
+    usage = {name: _over_ranks(name, ranks, evidence) for name, ranks in latest.items() if ranks}
     per_rank: dict[str, dict[str, Figure]] = defaultdict(dict)
     for name, ranks in latest.items():
         for rank, (event, value) in ranks.items():

@@ -109,8 +109,8 @@ def starts_of(log: Log) -> list[Start]:
             starts.append(_opened(starts, parse_server_args(event.line.text), event))
         elif not starts or _begins_anew(starts[-1], event):
             starts.append(Start(events=[event]))
-        else:
-            _owner(starts, event).events.append(event)
+        elif owner := _owner(starts, event):
+            owner.events.append(event)
     return starts
 
 
@@ -149,9 +149,14 @@ def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> St
     if before and not before.args and all(e.step is Step.UNIT_STARTED for e in before.events):
         starts.pop()
         opened.events[:0] = before.events
-    elif before and before.args and before.key != opened.key and not before.ready and not before.has(Step.SUMMARY):
+    elif before and before.args and before.key != opened.key and not _is_over(before):
         before.overlaps = opened.overlaps = True
     return opened
+
+
+def _is_over(start: Start) -> bool:
+    """Is it up, or has it failed? Its start-up lines have ended then."""
+    return any(start.has(step) for step in (Step.READY, Step.SUMMARY, Step.TROUBLE))
 
 
 def _begins_anew(current: Start, event: Event) -> bool:
@@ -183,11 +188,14 @@ def _first_stated(start: Start, rank: str, name: str) -> float | None:
     return next((float(e.values[name]) for e in start.events if e.rank == rank and name in e.values), None)
 
 
-def _owner(starts: list[Start], event: Event) -> Start:
+def _owner(starts: list[Start], event: Event) -> Start | None:
     """The start a line belongs to: the latest, but a line that only one role prints goes to the latest start of that
-    role.
+    role. None where two servers write, and nothing tells whose the use is.
     """
     role = _role_of_fields(set(event.values)) if event.step is Step.BATCH else Role.UNKNOWN
-    if role is Role.UNKNOWN:
-        return starts[-1]
-    return next((s for s in reversed(starts) if s.args and s.role is role), starts[-1])
+    of_role = [start for start in starts if start.args and start.role is role]
+    if role is not Role.UNKNOWN and of_role:
+        return of_role[-1]
+    if starts[-1].overlaps and event.step in (Step.BATCH, Step.RETRACT):
+        return None
+    return starts[-1]
