@@ -27,6 +27,7 @@ def explain(name: str | None) -> int:
         _list({i: r.title for i, r in CATALOGUE.items()}, "findings")
         _list({n: text.split(". ")[0] for n, text in GLOSSARY.items()}, "figures")
         return 0
+    name = next((known for known in (*CATALOGUE, *GLOSSARY) if known.lower() == name.lower()), name)
     if name in CATALOGUE:
         rule = CATALOGUE[name]
         click.echo(f"{rule.id} ({rule.severity.value})\n{rule.title}\n\n{_wrapped(rule.page)}")

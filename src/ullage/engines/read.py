@@ -57,7 +57,16 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
         if not found:
             unclaimed.append(Unclaimed(item, _why(item)))
     servers = told_apart([*sglang_read.servers(facts), *router_read.servers(routers)])
-    return [_with_unread(server, items) for server in servers], unclaimed
+    names = {server.name for server in servers}
+    return [_with_workers(_with_unread(server, items), names) for server in servers], unclaimed
+
+
+def _with_workers(server: Server, names: set[str]) -> Server:
+    """A router whose workers are not part of the evidence says how they can be."""
+    live = server.name.startswith("http")
+    missing = [worker for worker in server.workers if live and worker.rstrip("/") not in names]
+    note = f"{len(missing)} of its workers not read: --follow reads them too"
+    return replace(server, notes=(*server.notes, note)) if missing else server
 
 
 def _with_unread(server: Server, items: Sequence[Evidence]) -> Server:

@@ -55,4 +55,61 @@ GLOSSARY = {
     "max_concurrent_requests": (
         "sglang-router's limit: a token bucket that refills, not a cap on parallel requests. -1: none."
     ),
+    "KV pool": (
+        "The memory that holds the keys and values of running requests, counted in tokens "
+        "(max_total_num_tokens). Each data-parallel rank has one."
+    ),
+    "window pool": (
+        "The pool of sliding-window layers. A request keeps the last window of its tokens in it, in whole pages."
+    ),
+    "request slots": (
+        "Requests that may run at once (max_running_requests); a decode server adds its extra slots for "
+        "requests in transfer."
+    ),
+    "state slots": (
+        "Slots for the recurrent states of Mamba, GDN and KDA layers. A request takes one without prefix "
+        "cache, three with it, more in the extra-buffer modes."
+    ),
+    "room_tokens": (
+        "Tokens of the KV pool that new requests could take now: the pool less use. Evictable cache counts as room."
+    ),
+    "kv_pool_usage": ("Tokens in use by requests over all data-parallel ranks, as a share of the pool."),
+    "num_used_tokens": ("Tokens that requests hold now. Evictable cache is left out."),
+    "num_running_reqs": ("Requests in the running batch."),
+    "num_queue_reqs": (
+        "Requests that wait in the server's queue. On a decode server /v1/loads counts prealloc, transfer and "
+        "retracted here."
+    ),
+    "num_decode_prealloc_queue_reqs": (
+        "Requests for which decode has not pre-allocated KV yet. It grows when decode's pool or slots are short."
+    ),
+    "num_decode_transfer_queue_reqs": (
+        "Requests whose KV is on its way from prefill. A few are work under way; many are a slow transfer."
+    ),
+    "num_prefill_bootstrap_queue_reqs": (
+        "Requests that prefill may not start before decode has pre-allocated. Mirrors decode's prealloc queue."
+    ),
+    "num_prefill_inflight_queue_reqs": ("Requests that prefill has computed and holds until their transfer has ended."),
+    "num_retracted_requests_total": ("Requests thrown back because the pool was full. Their work is done twice."),
+    "pending_prealloc_token_usage": ("Share of decode's pool that is pre-allocated for requests that do not run yet."),
+    "default_output_tokens": (
+        "What a request may generate when its client names no limit: a number, or unbounded, which is to the "
+        "end of the context."
+    ),
+    "retry_max_retries": (
+        "How often sglang-router tries a failed request. Each try in prefill/decode mode runs prefill again."
+    ),
+    "version": (
+        "The engine's version as /server_info states it. Development builds state no release, and then rules "
+        "that depend on it are shown both ways."
+    ),
+    "host": ("The address the server listens on; 0.0.0.0 is all of them."),
+    "schedule_conservativeness": (
+        "Scales the share of output that an aggregated server keeps back for running requests."
+    ),
+    "swa_full_tokens_ratio": ("How large the window pool is, as a share of the KV pool."),
+    "context_bytes_per_token": (
+        "What one more token of context costs a DeepSeek-V4 model: compressed KV and index keys, without "
+        "window and state pools."
+    ),
 }

@@ -221,6 +221,7 @@ def _server(target: str, known: _Known) -> Server:
         usage=known.usage,
         evidence=tuple(known.evidence),
         workers=tuple(known.workers),
+        notes=() if limit.known else ("its limits stand on its command line only: give that with --flags",),
     )
 
 
