@@ -82,10 +82,11 @@ def test_a_narrow_or_wide_terminal_is_kept_to(columns: int, tmp_path: Path) -> N
 def test_sources_show_what_every_number_was_computed_from(tmp_path: Path) -> None:
     (tmp_path / "s.log").write_text(START)
     out = run("limits", str(tmp_path / "s.log"), "--sources").stdout
-    tree = out[out.index("Sources") :]
+    tree = " ".join(out[out.index("Sources") :].split())
     assert "admits = " in tree
     assert "s.log line 1: [2026-06-02 10:05:00 TP0] max_total_num_tokens=20000" in tree
     assert "schedule_conservativeness = 1" in tree
+    assert "one more enters while over" in tree
 
 
 def test_sizes_are_echoed(tmp_path: Path) -> None:

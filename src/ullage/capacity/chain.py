@@ -33,13 +33,15 @@ class ChainLimits:
 
 
 def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence[Limits]) -> ChainLimits:
-    """Sums each role's servers and takes the least of router and decode.
+    """Sums each role's servers and takes the least of router and decode. What only some prefill servers refuse may
+    still reach one that does not.
 
     `router_cap`: a real cap on parallel requests, or None.
     """
-    refusal = next((p.refused for p in prefill if p.refused), None)
-    if refusal:
-        return _refused(refusal)
+    refusals = [p.refused for p in prefill if p.refused]
+    if refusals and len(refusals) == len(prefill):
+        return _refused(refusals[0])
+    doubts = [p.perhaps_refused for p in prefill if p.perhaps_refused]
     tightest = min(decode, key=lambda d: d.admits.number if d.admits.known else -1, default=None)
     found = ChainLimits(
         admits=_total("admits", [d.admits for d in decode]),
@@ -49,7 +51,7 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
         overflow=next((d.overflow for d in decode if d.overflow), ""),
         why=f"decode, {tightest.why}" if tightest and tightest.why else "",
         in_prefill=_total("in_prefill", [p.admits for p in prefill]),
-        perhaps_refused=next((p.perhaps_refused for p in prefill if p.perhaps_refused), None),
+        perhaps_refused=next(iter([*refusals, *doubts]), None),
         at_most=any(d.at_most for d in decode),
     )
     return _capped(found, router_cap) if router_cap and router_cap.known and found.admits.known else found

@@ -100,7 +100,8 @@ def _remarks(answer: Answer, found: Limits | ChainLimits, shares: bool) -> Itera
     if found.overflow:
         yield f"above safe: {found.overflow}"
     if cap := found.perhaps_refused:
-        yield f"* only if prefill takes it: older builds refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
+        who = "some prefill servers" if cap.certain else "older builds"
+        yield f"* only if prefill takes it: {who} refuse prompts above {cap.tokens.count:,} tokens ({cap.what})"
     if isinstance(found, Limits) and found.uncounted:
         pools = ", ".join(f"{p.name} ({p.unknown or p.size.note})" for p in found.uncounted)
         yield f"<= is an upper bound, not counted: {pools}"
