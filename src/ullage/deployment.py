@@ -127,6 +127,10 @@ def total_context(server: Server) -> Figure:
         return missing("total_context_tokens", "tokens", kv.size.note if kv else "no KV pool is known")
     if kv.partitions == 1:
         return kv.size.renamed("total_context_tokens")
+    by_rank = tuple(f for r in server.ranks if (f := r.figures.get("max_total_num_tokens")))
+    if kv.size.low is not None and len(by_rank) == kv.partitions:
+        note = f"sum over {kv.partitions} data-parallel ranks"
+        return derived("total_context_tokens", sum(f.count for f in by_rank), "tokens", by_rank, note)
     return derived(
         "total_context_tokens",
         kv.size.count * kv.partitions,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.evidence import log, metrics, start
+from tests.evidence import DAY, log, metrics, start
 from ullage.capacity.request import Shape
-from ullage.deployment import Deployment, answer
+from ullage.deployment import Deployment, answer, total_context
 from ullage.engines.read import read
 from ullage.engines.server import Role
 
@@ -46,3 +46,23 @@ def test_a_gateways_page_holds_several_workers() -> None:
     servers, _ = read([page])
     found = [(s.name, s.role, s.says("max_total_num_tokens"), s.use("num_running_reqs").value) for s in servers]
     assert found == [("one:1", Role.PREFILL, 10_000, 3), ("two:2", Role.DECODE, 90_000, 5)]
+
+
+def test_ranks_with_different_pools_hold_their_sum() -> None:
+    arguments, *_, ready = start(40_000, dp_size=2)
+    pools = [
+        f"[{DAY} 10:00:50 DP{rank} TP{rank}] max_total_num_tokens={tokens}, max_running_requests=64, context_len=32768"
+        for rank, tokens in enumerate((40_000, 30_000))
+    ]
+    batches = [
+        f"[{DAY} 11:00:01 DP{rank} TP{rank}] Decode batch. #running-req: 1, #token: 5000, #queue-req: 0"
+        for rank in (0, 1)
+    ]
+    [server], _ = read([log("a.log", arguments, *pools, ready, *batches)])
+    assert (server.says("max_total_num_tokens"), total_context(server).value) == (30_000, 70_000)
+    assert server.use("room_tokens").value == 60_000
+
+
+def test_a_server_that_another_followed_in_its_log_may_have_ended() -> None:
+    servers, _ = read([log("a.log", *start(40_000), *start(90_000, port=30_001, at="12:00"))])
+    assert ["whether this server still runs" in " ".join(s.notes) for s in servers] == [True, False]

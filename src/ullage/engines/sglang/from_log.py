@@ -18,9 +18,20 @@ from .starts import Start, servers_of, starts_of
 _REFUSALS = frozenset({"refused_mem_fraction"})  # what a line of refusal states; other troubles state more
 
 
+_FOLLOWED = "a start with another port or role follows in this log: whether this server still runs is not known"
+
+
 def from_log(evidence: Evidence, log: Log) -> list[Facts]:
     """The servers that write into a log, each by its last start; earlier starts are its history."""
-    return [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
+    found = [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
+    return [_followed(facts, found[-1]) for facts in found]
+
+
+def _followed(facts: Facts, last: Facts) -> Facts:
+    """Another start came after it: beside it, or in its place. (Another node of one server is beside it.)"""
+    if facts is last or facts.word("node_rank") != last.word("node_rank"):
+        return facts
+    return replace(facts, notes=(*facts.notes, _FOLLOWED))
 
 
 def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:

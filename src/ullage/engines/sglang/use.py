@@ -17,10 +17,18 @@ def pool_use(joined: Joined) -> dict[str, Figure]:
     if told < ranks:
         reason = f"{told} of {ranks} data-parallel ranks told their use"
         return {"num_used_tokens": used, "room_tokens": missing("room_tokens", "tokens", reason)}
-    total = pool.count * ranks
+    total = sum(_by_rank(joined, pool)) if len(_by_rank(joined, pool)) == ranks > 1 else pool.count * ranks
     room = derived("room_tokens", max(0, total - used.count), "tokens", (pool, used), "pool less use")
     share = derived("kv_pool_usage", used.number / total if total else 0.0, "of the pool", (used, pool), "use / pool")
     return {"num_used_tokens": used, "room_tokens": room, "kv_pool_usage": share}
+
+
+def _by_rank(joined: Joined, pool: Figure) -> list[int]:
+    """The pools of the data-parallel ranks, where they differ."""
+    if pool.low is None:
+        return []
+    told = {rank: found for part in reversed(joined.parts) for rank, found in part.rank_usage.items()}
+    return [found[pool.name].count for found in told.values() if pool.name in found]
 
 
 def _by_share(joined: Joined, pool: Figure, ranks: int) -> Figure | None:
