@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .capacity.chain import ChainLimits, chain
 from .capacity.limits import Limits, Longest, limits, longest
@@ -52,8 +53,7 @@ class Deployment:
         return min(known, key=lambda f: f.count)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Limits for one shape: of the chain as a whole, or per server."""
 
     label: str

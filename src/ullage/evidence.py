@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Whose evidence it is. Items with equal origin belong to one server; others are joined by what they say."""
 
     target: str  # the URL, file or "--flags" that was named
@@ -18,8 +17,7 @@ class Origin:
     pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One record of a log, without the prefixes of journald, containers and terminals."""
 
     number: int  # line number where known, else byte offset (see `Log.numbered`)
@@ -27,8 +25,7 @@ class LogLine:
     time: str = ""  # as the collector printed it, if it printed one
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """The part of a log that was kept: around its last start, its end, and earlier starts within reach."""
 
     lines: tuple[LogLine, ...]
@@ -36,15 +33,13 @@ class Log:
     gaps: tuple[str, ...] = ()  # what was passed over, in words
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A JSON document."""
 
     data: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One Prometheus sample; NaN and infinities stay as they were sent."""
 
     name: str
@@ -52,24 +47,21 @@ class Sample:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(NamedTuple):
     """A metrics page."""
 
     samples: tuple[Sample, ...]
     problems: tuple[str, ...] = ()  # lines that are no metrics, duplicated series
 
 
-@dataclass(frozen=True, slots=True)
-class Argv:
+class Argv(NamedTuple):
     """A command line, word by word, and the environment that was stated with it."""
 
     words: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """What could not be read: a status word, one line of reason, one line of what to do."""
 
     status: str  # "timeout", "refused", "401", "404", "not json", ...
@@ -80,8 +72,7 @@ class Failure:
 Content = Log | Document | Samples | Argv | Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One item. `topic` says which endpoint it answers ("server_info"), or is "" where only the content can tell."""
 
     origin: Origin

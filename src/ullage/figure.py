@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 Value = int | float | str | bool
 
@@ -22,8 +23,7 @@ class Kind(str, Enum):
     MISSING = "missing"  # not known; the note says why
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """One evidence item, and the place in it where a figure stands."""
 
     evidence: str  # a URL, a file, "--flags"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 MASK = "***"
@@ -39,11 +39,10 @@ _QUOTED = (
     r"""|\[\s*(?P<many>\\+)(?P<each>["']).*?(?:(?<!\\)(?P=many)(?P=each)\s*\]|(?=\n)|\Z)"""
 )
 _VALUE = rf"""(?!{_UNSET})(?P<value>{_QUOTED}|(?P<bare>[^\s"'\\]+))"""
-_ASSIGNED = re.compile(rf"""(?P<head>{_WORD}\\*["']?\s*(?:=>|:=|[=:]|,(?=\s*\\*["']))\s*){_VALUE}""", re.IGNORECASE)
-_FLAG = re.compile(rf"(?P<head>--(?:(?!--)[\w-])*?{_WORD}\s+)(?!--){_VALUE}", re.IGNORECASE)
-_LINE = re.compile(
-    rf"""(?P<head>{_HEADER}\\*["']?\s*[=:]\s*)(?!{_UNSET})(?P<value>{_QUOTED}|(?P<bare>[^\n]+))""", re.IGNORECASE
-)
+# The long patterns are compiled when a text first asks for one: most never do.
+_ASSIGNED = rf"""(?i)(?P<head>{_WORD}\\*["']?\s*(?:=>|:=|[=:]|,(?=\s*\\*["']))\s*){_VALUE}"""
+_FLAG = rf"(?i)(?P<head>--(?:(?!--)[\w-])*?{_WORD}\s+)(?!--){_VALUE}"
+_LINE = rf"""(?i)(?P<head>{_HEADER}\\*["']?\s*[=:]\s*)(?!{_UNSET})(?P<value>{_QUOTED}|(?P<bare>[^\n]+))"""
 # Each look is cheap and comes before an expensive one: of most lines of a log, only the first is ever needed.
 _MAY_ASSIGN = re.compile(  # of a text in lower case
     r"""(?:(?:key|secret|passw(?:or)?d|passphrase|credential|pwd|auth)s?(?:[-_]?[0-9]+)?|authorization|cookie"""
@@ -53,21 +52,19 @@ _MAY_FLAG = re.compile(
     r"(?:key|secret|passw(?:or)?d|passphrase|credential|pwd|auth|authorization|cookie|token)s?[-_0-9]*\s"
 )
 _PREFIXES = ("hf_", "sk-", "k_live", "k_test", "ghp_", "gho_", "ghs_", "pat-", "pat_", "nvapi-", "xox")
-_SHAPES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
-    (("bearer",), re.compile(r"""\b(bearer)\s+(?!\*)[^\s"'\\]{4,}""", re.IGNORECASE), rf"\1 {MASK}"),
-    (("basic",), re.compile(r"\b(basic)\s+(?!\*)[A-Za-z0-9+/=_-]{4,}", re.IGNORECASE), rf"\1 {MASK}"),
+_SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("bearer",), r"""(?i)\b(bearer)\s+(?!\*)[^\s"'\\]{4,}""", rf"\1 {MASK}"),
+    (("basic",), r"(?i)\b(basic)\s+(?!\*)[A-Za-z0-9+/=_-]{4,}", rf"\1 {MASK}"),
     (
         _PREFIXES,
-        re.compile(
-            r"\b(?:hf_(?=[a-z0-9]*[0-9A-Z])[A-Za-z0-9]{8,}|(?:ghp|gho|ghs)_[A-Za-z0-9]{8,}"
-            r"|(?:sk-(?=[A-Za-z_-]*[0-9])|(?:sk|pk|rk)_(?:live|test)_)[A-Za-z0-9_-]{12,}"
-            r"|(?:glpat-|nvapi-|xox[abp]-|github_pat_)[A-Za-z0-9_-]{8,})"
-        ),
+        r"\b(?:hf_(?=[a-z0-9]*[0-9A-Z])[A-Za-z0-9]{8,}|(?:ghp|gho|ghs)_[A-Za-z0-9]{8,}"
+        r"|(?:sk-(?=[A-Za-z_-]*[0-9])|(?:sk|pk|rk)_(?:live|test)_)[A-Za-z0-9_-]{12,}"
+        r"|(?:glpat-|nvapi-|xox[abp]-|github_pat_)[A-Za-z0-9_-]{8,})",
         MASK,
     ),
-    (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MASK),
-    (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), MASK),
-    (("@",), re.compile(r"://[^/\s'\"]+@"), f"://{MASK}@"),
+    (("akia", "asia"), r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b", MASK),
+    (("eyj",), r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", MASK),
+    (("@",), r"://[^/\s'\"]+@", f"://{MASK}@"),
 )
 _SECRET_NAME = re.compile(rf"(?:.*(?:{_SURE}|{_HEADER}|token|[-_]key)|key)", re.IGNORECASE)
 _SURE_NAME = re.compile(rf".*(?:{_SURE}|{_HEADER})", re.IGNORECASE)
@@ -75,6 +72,11 @@ _KEYS_FLAG = re.compile(r".*api[-_]?keys?", re.IGNORECASE)
 _IS_NOTHING = re.compile(rf"{_NOTHING}?", re.IGNORECASE)
 _IS_NUMBER = re.compile(_NUMBER)
 _OPENING = re.compile(r"""b?(\\*["'])""")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 @lru_cache(maxsize=4096)
@@ -100,11 +102,11 @@ class Masker:
         lowered = text.lower()
         for hints, pattern, replacement in _SHAPES:
             if any(hint in lowered for hint in hints):
-                text = pattern.sub(replacement, text)
+                text = _compiled(pattern).sub(replacement, text)
         if _MAY_ASSIGN.search(lowered):
-            text = _ASSIGNED.sub(_masked, _LINE.sub(_masked, text))
+            text = _compiled(_ASSIGNED).sub(_masked, _compiled(_LINE).sub(_masked, text))
         if "--" in text and _MAY_FLAG.search(lowered):
-            text = _FLAG.sub(_masked, text)
+            text = _compiled(_FLAG).sub(_masked, text)
         return text
 
     def value(self, name: str, value: str) -> str:

@@ -12,9 +12,8 @@ file = "startup.log"
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import UsageError
 from .masking import Masker
@@ -22,8 +21,7 @@ from .masking import Masker
 _KEYS = {"url", "file", "api_key_env", "cacert", "insecure"}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """One thing to read: a URL (with the name of its key's variable and its certificates) or a file."""
 
     where: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import given
@@ -63,7 +62,7 @@ def test_what_is_in_prefill_bounds_nothing(
 ) -> None:
     decoding = [limits(pools, [], shape) for pools in decode]
     found, again = (chain(None, [limits(pools, [], shape)], decoding) for pools in (one, other))
-    assert replace(found, in_prefill=again.in_prefill) == again
+    assert found._replace(in_prefill=again.in_prefill) == again
     assert found.in_prefill.count == limits(one, [], shape).admits.count
 
 

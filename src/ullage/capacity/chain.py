@@ -8,7 +8,8 @@ ended, so it bounds the longest prompt, the rate, and how many are in prefill an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ..figure import Figure, derived, missing
 from .limits import Ceiling, Limits
@@ -16,8 +17,7 @@ from .limits import Ceiling, Limits
 _ROUTER = "router: limit on parallel requests"
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLimits:
+class ChainLimits(NamedTuple):
     """Requests in flight through the chain, all servers of a role together."""
 
     admits: Figure
@@ -71,8 +71,7 @@ def _capped(found: ChainLimits, cap: Figure) -> ChainLimits:
     fewer = derived("admits", min(admits.count, limit), "requests", (cap, admits), "the router lets no more through")
     if admits.least < limit:
         fewer = replace(fewer, note=f"{fewer.note}; {admits.note}", low=admits.least, high=limit)
-    return replace(
-        found,
+    return found._replace(
         admits=fewer,
         safe=derived("safe", min(found.safe.count, limit), "requests", (found.safe, cap)),
         binds=f"{found.binds}; {_ROUTER}" if admits.least < limit else _ROUTER,

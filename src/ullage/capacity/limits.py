@@ -5,7 +5,7 @@ request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..figure import Figure, derived, missing
 from .admission import Admitted
@@ -13,8 +13,7 @@ from .pool import Pool
 from .request import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(NamedTuple):
     """A bound on the length of one request. `certain` False: it holds in some versions, and which one runs is not
     known.
     """
@@ -25,8 +24,7 @@ class Ceiling:
     certain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Longest:
+class Longest(NamedTuple):
     """The longest request that is served: for certain, and if the doubtful ceiling holds too."""
 
     tokens: Figure
@@ -40,8 +38,7 @@ class Longest:
         return self.perhaps if self.perhaps and shape.prompt > self.perhaps.tokens.count else None
 
 
-@dataclass(frozen=True, slots=True)
-class PoolLimit:
+class PoolLimit(NamedTuple):
     """What one pool, all its partitions together, says of a shape."""
 
     pool: Pool
@@ -49,8 +46,7 @@ class PoolLimit:
     safe: int
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The answer for a shape. `safe` never exceeds `admits.low`; `uncounted` names pools that could bind but are not
     known.
     """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.read import COMMANDS, ENDPOINTS, log_markers, read
 from ..engines.server import Role, Server
@@ -21,8 +20,7 @@ _METRICS_PORT = 29000  # the router's default of --prometheus-port
 _DEEPEST = 3  # a router's worker can be a router
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How targets are read. `key_envs`: "NAME" for all targets, "URL=NAME" for one."""
 
     follow: bool = False
@@ -35,7 +33,7 @@ class Options:
 def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
     """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
     named = [spec for target in _once(targets) for spec in _named(target, options)]
-    variables = {target.api_key_env for target in named} | {entry.rpartition("=")[2] for entry in options.key_envs}
+    variables = {target.api_key_env for target in named} | {entry for entry in options.key_envs if "=" not in entry}
     keys = {name: _key(name) for name in sorted(v for v in variables if v is not None)}
     masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
@@ -57,7 +55,7 @@ def _read_flags(flags: Sequence[str], masker: Masker) -> list[Evidence]:
 
     items = [argv_of(text, masker) for text in flags]
     names = ["--flags", *(f"--flags {n}" for n in range(2, len(items) + 1))]
-    return [replace(item, origin=replace(item.origin, target=name)) for item, name in zip(items, names, strict=True)]
+    return [item._replace(origin=item.origin._replace(target=name)) for item, name in zip(items, names, strict=True)]
 
 
 def _named(target: str, options: Options) -> list[Target]:

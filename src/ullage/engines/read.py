@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from .router import read as router_read
@@ -28,8 +29,7 @@ COMMANDS = re.compile(
 _OTHER_ENGINES = (("vllm:", "vLLM"), ("llamacpp:", "llama.cpp"), ("trtllm", "TensorRT-LLM"), ("tgi_", "TGI"))
 
 
-@dataclass(frozen=True, slots=True)
-class Unclaimed:
+class Unclaimed(NamedTuple):
     """Evidence that no engine here reads, and why."""
 
     evidence: Evidence

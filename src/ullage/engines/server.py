@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from ..capacity.limits import Ceiling
 from ..capacity.pool import Pool
@@ -20,8 +21,7 @@ class Role(str, Enum):
     UNKNOWN = "role not known"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """What was asked for beside what is in effect: two quantities, whatever the engine calls them."""
 
     label: str
@@ -35,8 +35,7 @@ class Setting:
         return both and self.requested.value != self.effective.value
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(NamedTuple):
     """One quantity, two sources, two values. The first is the one that was trusted; `why` says why."""
 
     quantity: str
@@ -44,8 +43,7 @@ class Disagreement:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierStart:
+class EarlierStart(NamedTuple):
     """A start that stands in the same evidence before the current one. Its figures never outrank the current one's."""
 
     began: str
@@ -53,8 +51,7 @@ class EarlierStart:
     why_earlier: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(NamedTuple):
     """One rank's own figures (a data-parallel rank, a tensor-parallel rank), where they were told apart."""
 
     name: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ..deployment import Deployment
 from ..figure import Figure
@@ -20,8 +20,7 @@ class Severity(str, Enum):
         return list(Severity).index(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """What a rule found in one place."""
 
     where: str
@@ -31,8 +30,7 @@ class Hit:
     severity: Severity | None = None  # where it differs from the rule's
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A hit with the rule it comes from."""
 
     id: str
@@ -47,8 +45,7 @@ class Finding:
 Check = Callable[[Deployment], Iterator[Hit]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     id: str
     subject: str
     severity: Severity

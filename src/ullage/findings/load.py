@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..deployment import Deployment
 from ..engines.server import Role, Server
@@ -11,8 +11,7 @@ from ..figure import Figure
 from .base import Hit, Severity, rule
 
 
-@dataclass(frozen=True, slots=True)
-class _Queue:
+class _Queue(NamedTuple):
     """A queue, who is short when it grows, and what to do. `works`: a few in it are no waiting but work under way."""
 
     name: str

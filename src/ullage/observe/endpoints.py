@@ -96,7 +96,7 @@ class _Reader:
             self._hung.add(question.base)
         else:
             self._hung.discard(question.base)
-        return replace(evidence, origin=Origin(self._masker.text(question.base)))
+        return evidence._replace(origin=Origin(self._masker.text(question.base)))
 
 
 def _in_turn(jobs: list[tuple[_Question, str]]) -> list[tuple[_Question, str]]:
@@ -141,5 +141,5 @@ def _once_per_dead_server(items: list[Evidence]) -> list[Evidence]:
         if target in alive:
             kept.append(item)
         elif all(other.origin.target != target for other in kept):
-            kept.append(replace(item, topic="", place=target))
+            kept.append(item._replace(topic="", place=target))
     return kept

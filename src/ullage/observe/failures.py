@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..evidence import Content, Failure, Samples
@@ -78,9 +77,9 @@ def _said(text: str, masker: Masker) -> str:
 def mark_cut(content: Content) -> Content:
     """What a broken connection left of an answer: metrics count as far as they go."""
     if isinstance(content, Samples):
-        return replace(content, problems=(*content.problems, "the connection broke off within the page"))
+        return content._replace(problems=(*content.problems, "the connection broke off within the page"))
     if isinstance(content, Failure):
-        return replace(content, reason=f"the connection broke off: {content.reason}")
+        return content._replace(reason=f"the connection broke off: {content.reason}")
     return content
 
 

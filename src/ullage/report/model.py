@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ..capacity.request import Shape
 from ..deployment import Answer, Deployment, describe, standard_answers
@@ -14,8 +14,7 @@ from ..findings.base import Finding
 from ..findings.catalogue import findings
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     deployment: Deployment
     answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..capacity.chain import ChainLimits
 from ..capacity.limits import Limits
@@ -29,8 +29,7 @@ _SHARES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One request shape. `remarks` are said below the table, each once."""
 
     label: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source
@@ -79,7 +79,7 @@ def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = 
             value = str(value)
         if isinstance(value, (int, float, str, bool)) and plain(value) and _fits(name, value):
             figures[name] = Figure(
-                name, value, unit_of(name), kind, replace(source, place=f"{source.place} {name}".strip())
+                name, value, unit_of(name), kind, source._replace(place=f"{source.place} {name}".strip())
             )
     return figures
 

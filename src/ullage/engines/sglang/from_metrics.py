@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
@@ -75,11 +74,11 @@ def _of_server(evidence: Evidence, labels: list[str], key: tuple[str, ...]) -> E
     worker = next((value for label, value in zip(labels, key, strict=True) if label in _WORKERS), None)
     origin = evidence.origin
     named = (
-        replace(origin, target=worker)
+        origin._replace(target=worker)
         if worker
-        else replace(origin, stream=", ".join(filter(None, (origin.stream, *key))))
+        else origin._replace(stream=", ".join(filter(None, (origin.stream, *key))))
     )
-    return replace(evidence, origin=named)
+    return evidence._replace(origin=named)
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
