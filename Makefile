@@ -34,6 +34,7 @@ $(VENV)/.requirements: requirements/dev.txt
 $(VENV)/.installed: $(VENV)/.requirements pyproject.toml
 	@echo "== install: ullage, editable"
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/python -m compileall -q src
 	@touch $@
 
 test: lint types unit ## Run every check: ruff, mypy, pytest

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from http.client import HTTPConnection
 
 from ..evidence import Content, Failure, Samples
 from ..masking import Masker
 from .body import looks_like_html
-
-if TYPE_CHECKING:
-    from urllib3.connection import HTTPConnection
 
 _SHOWN_BODY = 200
 _NOT_THERE = (404, 405)
@@ -25,6 +22,10 @@ class TooLargeError(Exception):
 
 class CaFileError(Exception):
     pass
+
+
+class NotConnectedError(Exception):
+    """No connection came about; its cause says why."""
 
 
 def check_ca_file(path: str) -> None:
@@ -84,22 +85,19 @@ def mark_cut(content: Content) -> Content:
 
 
 def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
+    import zlib
     from ssl import SSLError
-
-    from urllib3 import exceptions
 
     reason = masker.text(" ".join(str(error).split()))[:_SHOWN_BODY]
     if isinstance(error, TooLargeError):
         return Failure("too large", reason)
-    if isinstance(error, exceptions.NameResolutionError):
-        return Failure("dns", "no such host name", "check the host name")
-    if isinstance(error, exceptions.NewConnectionError):
+    if isinstance(error, NotConnectedError):
         return _unconnected(error.__cause__)
-    if isinstance(error, (TimeoutError, exceptions.TimeoutError)):
+    if isinstance(error, TimeoutError):
         return timeout(seconds)
-    if isinstance(error, (SSLError, exceptions.SSLError)):
+    if isinstance(error, SSLError):
         return _tls(error, reason)
-    if isinstance(error, exceptions.DecodeError):
+    if isinstance(error, zlib.error):
         return Failure("not understood", "the answer is not compressed the way it says")
     if isinstance(error, CaFileError):
         return Failure("tls", reason, "check --cacert FILE")
@@ -107,6 +105,8 @@ def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
 
 
 def _unconnected(cause: BaseException | None) -> Failure:
+    if isinstance(cause, socket.gaierror):
+        return Failure("dns", "no such host name", "check the host name")
     if isinstance(cause, ConnectionRefusedError):
         return Failure("refused", "nothing listens there", "is the server running, and is the port right?")
     words = cause.strerror if isinstance(cause, OSError) and cause.strerror else "no connection"

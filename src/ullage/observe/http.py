@@ -1,21 +1,21 @@
 """One GET request, bounded in time and size; whatever goes wrong comes back as a Failure.
 
 Bounds: `timeout_s` for all of it (name look-up, connection, TLS, headers, body, redirects), `max_bytes` of body.
-Proxies of the environment are not used: a server under examination is asked directly.
+Proxies of the environment are not used: a server under examination is asked directly. The standard library's client
+does the protocol: richer ones take longer to import than everything else that is done here.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection, IncompleteRead
+from ssl import CERT_NONE, SSLContext, SSLError, create_default_context
 from threading import Thread
 from time import monotonic
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
-
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import IncompleteRead, ProtocolError
-from urllib3.response import BaseHTTPResponse
-from urllib3.util import make_headers
 
 from ..evidence import Content, Evidence, Failure, Origin
 from ..masking import Masker
@@ -25,6 +25,7 @@ MAX_REDIRECTS = 3
 _CHUNK = 65536
 _ERROR_BODY = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,6 @@ class _Request:
     """Runs in a thread of its own, so that even a hung name look-up cannot hold the caller beyond the deadline."""
 
     def __init__(self, url: str, access: Access, masker: Masker) -> None:
-        import urllib3.connection  # noqa: F401 - here, so that the slow import does not count against the deadline
-
         self.url, self.access, self.masker = url, access, masker
         self.deadline = monotonic() + access.timeout_s
         self.connection: HTTPConnection | None = None
@@ -101,10 +100,10 @@ class _Request:
         parts = urlsplit(url)
         connection = self.connection = _connection(parts, self.access, self._left())
         try:
+            _connect(connection)
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("GET", path, headers=_headers(parts, self.access), preload_content=False)
-            response = connection.getresponse()
-            return self._read(response)
+            connection.request("GET", path, headers=_headers(parts, self.access))
+            return self._read(connection.getresponse())
         finally:
             connection.close()
 
@@ -114,7 +113,7 @@ class _Request:
             raise TimeoutError
         return left
 
-    def _read(self, response: BaseHTTPResponse) -> Reply:
+    def _read(self, response: HTTPResponse) -> Reply:
         limit = self.access.max_bytes if response.status == 200 else _ERROR_BODY
         data, cut = self._body(response, limit)
         if len(data) > limit and response.status == 200:
@@ -122,16 +121,18 @@ class _Request:
         text = data.decode("utf-8", errors="replace")
         return Reply(response.status, response.reason or "", response.headers.get("location") or "", text, cut)
 
-    def _body(self, response: BaseHTTPResponse, limit: int) -> tuple[bytearray, bool]:
+    def _body(self, response: HTTPResponse, limit: int) -> tuple[bytearray, bool]:
+        """(body, was it cut short): never much more than `limit`, whatever it unpacks to."""
+        packed = response.headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate")
+        unpack = zlib.decompressobj(_GZIP_OR_ZLIB) if packed else None
         data = bytearray()
-        read = getattr(response, "read1", response.read)  # urllib3 before 2.2 loses the last bytes of a broken body
         try:
-            while len(data) <= limit and (chunk := read(_CHUNK)):
-                data += chunk
+            while len(data) <= limit and (chunk := response.read1(_CHUNK)):
+                data += unpack.decompress(chunk, limit + 1 - len(data)) if unpack else chunk
                 self._left()
-        except (IncompleteRead, ProtocolError):
+        except IncompleteRead:
             return data, True
-        return data, False
+        return data, bool(response.length) or (unpack is not None and not unpack.eof and bool(data))
 
     def _content(self, reply: Reply) -> Content:
         if reply.status != 200:
@@ -150,23 +151,39 @@ def _same_server(here: SplitResult, there: SplitResult) -> bool:
 
 
 def _headers(parts: SplitResult, access: Access) -> dict[str, str]:
-    headers = make_headers(accept_encoding="gzip,deflate", user_agent="ullage")
+    headers = {"User-Agent": "ullage", "Accept-Encoding": "gzip", "Accept": "application/json, text/plain, */*"}
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers |= make_headers(basic_auth=user)
+        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
     elif access.api_key:
-        headers["authorization"] = f"Bearer {access.api_key}"
-    return {**headers, "accept": "application/json, text/plain, */*"}
+        headers["Authorization"] = f"Bearer {access.api_key}"
+    return headers
 
 
 def _connection(parts: SplitResult, access: Access, timeout: float) -> HTTPConnection:
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    host = parts.hostname or ""
     if parts.scheme != "https":
         return HTTPConnection(host, parts.port or 80, timeout=timeout)
+    return HTTPSConnection(host, parts.port or 443, timeout=timeout, context=_tls(access))
+
+
+def _tls(access: Access) -> SSLContext:
+    """The system's certificates, and the one that was named beside them."""
+    context = create_default_context()
     if access.cacert:
         failures.check_ca_file(access.cacert)
-    requirement = "CERT_NONE" if access.insecure else "CERT_REQUIRED"
-    return HTTPSConnection(
-        host, parts.port or 443, timeout=timeout, cert_reqs=requirement, ca_certs=access.cacert,
-        assert_hostname=False if access.insecure else None,
-    )
+        context.load_verify_locations(access.cacert)
+    if access.insecure:
+        context.check_hostname = False
+        context.verify_mode = CERT_NONE
+    return context
+
+
+def _connect(connection: HTTPConnection) -> None:
+    """Tells a server that is not there from one that breaks off."""
+    try:
+        connection.connect()
+    except (SSLError, TimeoutError):
+        raise
+    except OSError as error:
+        raise failures.NotConnectedError from error

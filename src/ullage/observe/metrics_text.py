@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..evidence import Sample, Samples
 from ..masking import Masker
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+|[nN]a[nN]|[iI]nf(?:inity)?)"
@@ -65,9 +74,26 @@ def _one_by_one(lines: list[Numbered], last: int, masker: Masker) -> tuple[list[
     return samples, problems
 
 
-def _by_library(text: str, masker: Masker) -> list[Sample] | None:
-    from prometheus_client.parser import text_string_to_metric_families  # slow to import
+@cache
+def _library() -> Callable[[str], Iterable[Metric]]:
+    """prometheus_client's parser, without the package around it: that imports web servers, which takes as long as the
+    whole rest of a run. Whoever imports the package later gets it whole.
+    """
+    name = "prometheus_client"
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        package = sys.modules[name] = ModuleType(name)
+        package.__path__ = list(spec.submodule_search_locations)
+    try:
+        from prometheus_client.parser import text_string_to_metric_families
+    finally:
+        if spec is not None:
+            del sys.modules[name]
+    return text_string_to_metric_families
 
+
+def _by_library(text: str, masker: Masker) -> list[Sample] | None:
+    text_string_to_metric_families = _library()
     try:
         return [
             Sample(name, {label: masker.value(label, value) for label, value in labels.items()}, float(value))
