@@ -6,6 +6,7 @@ Nothing runs behind it: every answer stands in demo_data, with the figures of on
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -92,11 +93,18 @@ def main() -> int:
 
 
 def _next_steps(url: str) -> None:
-    print("\nTo try next (python -m ullage.demo --serve keeps it answering):")
-    print(f"  ullage limits {url} --follow --request prompt=30000,output=2000,shared=8000")
-    print(f"  ullage limits {url} --follow --json")
-    print(f"  ullage limits {url} --follow --sources")
-    print("  ullage explain prefill-window-cap")
+    python, ullage = _here(sys.executable), _here(str(Path(sys.executable).with_name("ullage")))
+    print(f"\nTo try next, while `{python} -m ullage.demo --serve` keeps a deployment answering (at the URL it names):")
+    print(f"  {ullage} limits {url} --follow --request prompt=30000,output=2000,shared=8000")
+    print(f"  {ullage} limits {url} --follow --json")
+    print(f"  {ullage} limits {url} --follow --sources")
+    print(f"  {ullage} explain prefill-window-cap")
+
+
+def _here(path: str) -> str:
+    """As it is typed from the folder one stands in."""
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
 
 
 if __name__ == "__main__":
