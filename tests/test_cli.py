@@ -190,3 +190,14 @@ def test_the_demo_runs() -> None:
     assert done.returncode == 0, done.stderr
     assert "prefill to decode" in done.stdout
     assert "To try next" in done.stdout
+
+
+def test_a_key_of_one_target_is_not_sent_to_what_a_router_names() -> None:
+    from ullage.cli.gather import Options, _access
+    from ullage.spec import Target
+
+    router = Target("http://router:8000", True, "ROUTERS")
+    of_one = _access({router.where: router}, {"ROUTERS": "k1"}, Options())
+    assert (of_one("http://router:8000/workers").api_key, of_one("http://worker:30000").api_key) == ("k1", None)
+    of_all = _access({router.where: router}, {"ROUTERS": "k1", "ALL": "k2"}, Options(key_envs=("ALL",)))
+    assert of_all("http://worker:30000").api_key == "k2"

@@ -33,13 +33,20 @@ class Options(NamedTuple):
 def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
     """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
     named = [spec for target in _once(targets) for spec in _named(target, options)]
-    variables = {target.api_key_env for target in named} | {entry for entry in options.key_envs if "=" not in entry}
-    keys = {name: _key(name) for name in sorted(v for v in variables if v is not None)}
+    keys = _keys(named, options)
     masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
     items += _read_flags(flags, masker)
     urls = {target.where: target for target in named if target.is_url}
     return items + _read_urls(urls, keys, masker, options, items) if urls else items
+
+
+def _keys(named: Sequence[Target], options: Options) -> dict[str, str]:
+    """Every key in use, by its variable. One for a URL that no target names may be for a worker: it need not be set."""
+    wanted = {target.api_key_env for target in named} | {entry for entry in options.key_envs if "=" not in entry}
+    perhaps = {entry.rpartition("=")[2] for entry in options.key_envs if "=" in entry}
+    wanted |= {name for name in perhaps if name in os.environ}
+    return {name: _key(name) for name in sorted(v for v in wanted if v is not None)}
 
 
 def _once(targets: Sequence[str]) -> list[str]:
@@ -145,17 +152,16 @@ def _read_urls(
 
 
 def _access(urls: dict[str, Target], keys: dict[str, str], options: Options) -> Callable[[str], Access]:
-    """How a URL is reached: as its target says; what is followed is reached as the first target is."""
+    """How a URL is reached: as its target says. One that a router named gets only a key that was given for all."""
     from ..observe.http import Access
 
-    first = next(iter(urls.values()))
-
     def access_for(url: str) -> Access:
-        target = next((t for where, t in urls.items() if _lies_under(url, where)), first)
+        target = next((t for where, t in urls.items() if _lies_under(url, where)), None)
+        named = target.api_key_env if target else _key_env(url, options)
         return Access(
-            api_key=keys.get(target.api_key_env) if target.api_key_env else None,
-            cacert=target.cacert or options.cacert,
-            insecure=target.insecure or options.insecure,
+            api_key=keys.get(named) if named else None,
+            cacert=(target and target.cacert) or options.cacert,
+            insecure=bool(target and target.insecure) or options.insecure,
             timeout_s=options.timeout_s,
         )
 

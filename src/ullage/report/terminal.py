@@ -147,7 +147,8 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
             + (f"; {reach.perhaps.tokens.count:,} if the {reach.perhaps.what} caps it" if reach.perhaps else ""),
         )
         yield "total context", with_unit(total_context(server))
-        yield "default output", f"{value_of(server.default_output)} when a client names none"
+        if server.role is not Role.PREFILL:
+            yield "default output", f"{value_of(server.default_output)} when a client names none"
     yield from usage_rows(server)
     for note in server.notes:
         yield "note", note
