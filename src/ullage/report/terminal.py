@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import os
-import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,78 +11,39 @@ from ..deployment import reach_of, total_context
 from ..engines.server import Role, Server
 from ..findings.base import Finding, Severity
 from .model import Report
+from .page import Page
 from .rows import Row, consequences, identity, rows_of, sums, usage_rows
 from .sources import source_lines
 from .words import told, value_of, with_unit
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
-_WIDEST = 110
 _LABEL = 23  # columns of a label and the space after it
 _EVIDENCE_SHOWN = 4  # figures of a finding on the screen; the JSON has all
 
 
 def print_report(report: Report, *, sources: bool = False) -> None:
-    """At most 110 columns on a terminal, 80 in a pipe; colours only where they are wanted (NO_COLOR, pipes: none)."""
-    page = io.StringIO()
-    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    console = Console(
-        file=page,
-        highlight=False,
-        width=_width(),
-        emoji=False,
-        markup=False,
-        force_terminal=colours,
-        color_system="auto" if colours else None,
-    )
-    _print(console, report, sources)
-    sys.stdout.write("".join(line.rstrip() + "\n" for line in page.getvalue().splitlines()))
-
-
-def _print(console: Console, report: Report, sources: bool) -> None:
+    page = Page()
     for echo in report.echoes:
-        console.print(Text(echo, style="dim"))
+        page.say((echo, "dim"))
     for server in report.deployment.servers:
-        console.print(Text(identity(server), style="bold"))
+        page.say((identity(server), "bold"))
     if report.answers:
-        _limits(console, report)
+        _limits(page, report)
     for server in report.deployment.servers:
-        _server(console, server)
-    _findings(console, report.findings)
-    _not_read(console, report)
+        _server(page, server)
+    _findings(page, report.findings)
+    _not_read(page, report)
     if sources:
-        _heading(console, "Sources")
-        for line in source_lines(report):
-            _hanging(console, line)
+        _sources(page, report)
+    page.show()
 
 
-def _hanging(console: Console, line: str) -> None:
-    """A line of the tree; what does not fit hangs below it, deeper than its inputs will stand."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    wrapped = textwrap.wrap(line, console.width, subsequent_indent=f"{indent}      ", break_on_hyphens=False)
-    console.print(Text("\n".join(wrapped)))
-
-
-def _width() -> int:
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns) > 0:
-        return max(40, min(int(columns), _WIDEST))
-    try:
-        return max(40, min(os.get_terminal_size(1).columns or 80, _WIDEST))
-    except OSError:
-        return 80
-
-
-def _heading(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, style="bold underline"))
-
-
-def _limits(console: Console, report: Report) -> None:
+def _limits(page: Page, report: Report) -> None:
     for title, rows in rows_of(report):
-        _heading(console, title)
-        console.print(_limit_table(rows))
+        page.heading(title)
+        page.table(_limit_table(rows))
         for line in (*sums(rows, report.asked), *consequences(rows)):
-            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+            page.say((line, "dim"), indent=2)
 
 
 def _limit_table(rows: Sequence[Row]) -> Table:
@@ -103,15 +58,15 @@ def _limit_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _server(console: Console, server: Server) -> None:
-    _heading(console, f"{server.role.value if server.role is not Role.UNKNOWN else 'server'}: {server.name}")
+def _server(page: Page, server: Server) -> None:
+    page.heading(f"{server.role.value if server.role is not Role.UNKNOWN else 'server'}: {server.name}")
     if server.role is not Role.ROUTER:
-        console.print(_setting_table(server))
+        page.table(_setting_table(server))
     else:
         for setting in server.settings:
-            _fact(console, setting.label, with_unit(setting.requested))
+            page.fact(setting.label, with_unit(setting.requested), _LABEL)
     for label, value in _facts(server):
-        _fact(console, label, value)
+        page.fact(label, value, _LABEL)
 
 
 def _setting_table(server: Server) -> Table:
@@ -126,26 +81,9 @@ def _setting_table(server: Server) -> Table:
     return table
 
 
-def _fact(console: Console, label: str, value: str) -> None:
-    """A label and its words, the words hanging beside it."""
-    lines = textwrap.wrap(value, console.width - _LABEL, break_on_hyphens=False) or [""]
-    line = Text(f"{label:<{_LABEL}}", style="dim")
-    line.append(f"\n{' ' * _LABEL}".join(lines), style="default")
-    console.print(line)
-
-
 def _facts(server: Server) -> Iterable[tuple[str, str]]:
     if server.role is not Role.ROUTER:
-        reach = reach_of(server)
-        limit = f", by the {reach.ceiling.what}" if reach.ceiling else f" ({reach.tokens.note})"
-        if reach.ceiling and reach.ceiling.tokens.note.startswith("as asked for"):
-            limit += " that was asked for"
-        yield (
-            "longest request",
-            with_unit(reach.tokens)
-            + limit
-            + (f"; {reach.perhaps.tokens.count:,} if the {reach.perhaps.what} caps it" if reach.perhaps else ""),
-        )
+        yield "longest request", _longest(server)
         yield "total context", with_unit(total_context(server))
         if server.role is not Role.PREFILL:
             yield "default output", f"{value_of(server.default_output)} when a client names none"
@@ -154,24 +92,31 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
         yield "note", note
 
 
-def _findings(console: Console, findings: Sequence[Finding]) -> None:
+def _longest(server: Server) -> str:
+    reach = reach_of(server)
+    if reach.ceiling is None:
+        return f"{with_unit(reach.tokens)} ({reach.tokens.note})"
+    asked = " that was asked for" if reach.ceiling.tokens.note.startswith("as asked for") else ""
+    perhaps = f"; {reach.perhaps.tokens.count:,} if the {reach.perhaps.what} caps it" if reach.perhaps else ""
+    return f"{with_unit(reach.tokens)}, by the {reach.ceiling.what}{asked}{perhaps}"
+
+
+def _findings(page: Page, findings: Sequence[Finding]) -> None:
     """Worst first; the same finding on several servers is told once, with all of them."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.id, finding.says, finding.advice), []).append(finding)
-    _heading(console, f"Findings ({len(groups)})" if groups else "Findings: none")
+    page.heading(f"Findings ({len(groups)})" if groups else "Findings: none")
     for found in groups.values():
-        head = Text(f"{found[0].severity.value} ", style=_STYLES[found[0].severity])
-        head.append(f"{found[0].id}", style="bold")
-        head.append("  " + ", ".join(finding.where for finding in found))
-        console.print(head)
-        console.print(Padding(Text(found[0].says), (0, 0, 0, 2)))
-        console.print(Padding(Text(f"-> {found[0].advice}"), (0, 0, 0, 2)))
-        for figure in found[0].evidence[:_EVIDENCE_SHOWN]:
-            console.print(Padding(Text(told(figure), style="dim"), (0, 0, 0, 4)))
+        first, where = found[0], ", ".join(finding.where for finding in found)
+        page.say((first.severity.value, _STYLES[first.severity]), (f" {first.id}", "bold"), (f"  {where}", ""))
+        page.say((first.says, ""), indent=2)
+        page.say((f"-> {first.advice}", ""), indent=2)
+        for figure in first.evidence[:_EVIDENCE_SHOWN]:
+            page.say((told(figure), "dim"), indent=4)
 
 
-def _not_read(console: Console, report: Report) -> None:
+def _not_read(page: Page, report: Report) -> None:
     lines = [
         f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"
     ]
@@ -179,9 +124,9 @@ def _not_read(console: Console, report: Report) -> None:
     if absent := _absent(report):
         lines.append("not served: " + ", ".join(absent))
     if lines:
-        _heading(console, "Not read")
+        page.heading("Not read")
         for line in lines:
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            page.say((line, ""), indent=2)
 
 
 def _absent(report: Report) -> list[str]:
@@ -189,3 +134,10 @@ def _absent(report: Report) -> list[str]:
     routers = {s.name for s in report.deployment.routers}
     failed = [e for e, f in report.failed if f.status == "404"]
     return [e.place for e in failed if e.origin.target not in routers and e.topic != "workers"]
+
+
+def _sources(page: Page, report: Report) -> None:
+    page.heading("Sources")
+    for line in source_lines(report):
+        words = line.lstrip()
+        page.say((words, ""), indent=len(line) - len(words), hang=6)
