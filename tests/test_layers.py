@@ -30,8 +30,26 @@ CORE_MAY_NOT = {
     "engines": {"findings", "deployment"},
 }
 IO_MODULES = {
-    "socket", "http", "urllib", "urllib3", "requests", "subprocess", "asyncio", "os", "pathlib", "io", "ssl", "sys",
-    "click", "rich", "threading", "concurrent", "shutil", "tempfile", "glob", "logging",
+    "socket",
+    "http",
+    "urllib",
+    "urllib3",
+    "requests",
+    "subprocess",
+    "asyncio",
+    "os",
+    "pathlib",
+    "io",
+    "ssl",
+    "sys",
+    "click",
+    "rich",
+    "threading",
+    "concurrent",
+    "shutil",
+    "tempfile",
+    "glob",
+    "logging",
 }
 WHERE_TO_PUT_IT = (
     "list it in LAYERS in tests/test_layers.py: under atoms if everything stands on it, readers if it looks at "

@@ -111,7 +111,8 @@ def test_normalise(typed: str, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "  ", "two words", "ftp://h", "http://", "h:99999", "h:port", "h:0", "http://h?x=1", "a\\b", "http://[::1"]
+    "typed",
+    ["", "  ", "two words", "ftp://h", "http://", "h:99999", "h:port", "h:0", "http://h?x=1", "a\\b", "http://[::1"],
 )
 def test_what_cannot_be_a_url(typed: str) -> None:
     with pytest.raises(UsageError) as caught:

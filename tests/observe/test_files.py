@@ -76,11 +76,18 @@ def test_metrics(path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "status"),
     [
-        (b"", "empty"), (b" \n\n", "empty"), (bytes(range(256)) * 40, "binary"),
+        (b"", "empty"),
+        (b" \n\n", "empty"),
+        (bytes(range(256)) * 40, "binary"),
         (b"\x7fELF\x02\x01\x01" + bytes(60), "binary"),
-        (b"\0" * 1000, "binary"), ("a b c d e".encode("utf-16-le"), "binary"), (b"\x1f\x8b\x08\0abc", "packed"),
-        (b"<!DOCTYPE html><html></html>", "html"), (b'{"a": [1, 2', "not json"), (b"{'a': [1, 2", "not json"),
-        (b"[" * 100_000, "not json"), (b'{"a": 1}\n{"b": 2}\n', "not json"),
+        (b"\0" * 1000, "binary"),
+        ("a b c d e".encode("utf-16-le"), "binary"),
+        (b"\x1f\x8b\x08\0abc", "packed"),
+        (b"<!DOCTYPE html><html></html>", "html"),
+        (b'{"a": [1, 2', "not json"),
+        (b"{'a': [1, 2", "not json"),
+        (b"[" * 100_000, "not json"),
+        (b'{"a": 1}\n{"b": 2}\n', "not json"),
     ],
 )
 def test_nothing_to_read(path: Path, data: bytes, status: str) -> None:

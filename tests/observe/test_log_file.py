@@ -70,7 +70,13 @@ def test_the_last_start_of_a_large_file_its_end_and_an_earlier_start() -> None:
     data = NOISE * 50_000 + old + NOISE * 20_000 + b"Traceback\n" + new + NOISE * 50_000 + b"last batch\n"
     found = log(data, small(history_bytes=8 * 2**20))
     assert [line.text for line in found.lines] == [
-        "args=Args(old=1)", "pool=1", "Traceback", "args=Args(new=1)", "Load begin", "pool=2", "last batch",
+        "args=Args(old=1)",
+        "pool=1",
+        "Traceback",
+        "args=Args(new=1)",
+        "Load begin",
+        "pool=2",
+        "last batch",
     ]
     assert not found.numbered
     assert data[found.lines[3].number :].startswith(b"args=Args(new")
@@ -145,8 +151,10 @@ def test_an_indented_line_is_joined_to_the_one_it_continues() -> None:
 
 def test_streams_of_a_compose_log() -> None:
     found = read(b"prefill-1  | pool=1\ndecode-1   | pool=2\nprefill-1  | Load begin\n")
-    assert {item.origin.stream: [line.text for line in item.content.lines] for item in found  # type: ignore[union-attr]
-            } == {"prefill-1": ["pool=1", "Load begin"], "decode-1": ["pool=2"]}
+    assert {
+        item.origin.stream: [line.text for line in item.content.lines]
+        for item in found  # type: ignore[union-attr]
+    } == {"prefill-1": ["pool=1", "Load begin"], "decode-1": ["pool=2"]}
 
 
 JOURNAL = b"""-- Boot 0123456789abcdef --

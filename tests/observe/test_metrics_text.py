@@ -20,7 +20,9 @@ def test_names_labels_and_values_stay_as_sent() -> None:
     samples = parse(page, MASKER)
     assert samples.problems == ()
     assert [(s.name, dict(s.labels), s.value) for s in samples.samples[:3]] == [
-        ("x:n", {"model": "/m/a b", "rank": "0"}, 6.0), ("plain", {}, 3.0), ("x:n_total", {}, 1000.0),
+        ("x:n", {"model": "/m/a b", "rank": "0"}, 6.0),
+        ("plain", {}, 3.0),
+        ("x:n_total", {}, 1000.0),
     ]
     assert math.isnan(samples.samples[3].value)
     assert samples.samples[4].value == math.inf
@@ -28,8 +30,12 @@ def test_names_labels_and_values_stay_as_sent() -> None:
 
 @pytest.mark.parametrize(
     ("line", "label"),
-    [('a{x="q\\"uote"} 1', 'q"uote'), ('a{x="new\\nline"} 1', "new\nline"), ('a{ x = "1" , y="2" } 1', "1"),
-     ('a{x="1"} 5 # {trace_id="z"} 0.6', "1")],
+    [
+        ('a{x="q\\"uote"} 1', 'q"uote'),
+        ('a{x="new\\nline"} 1', "new\nline"),
+        ('a{ x = "1" , y="2" } 1', "1"),
+        ('a{x="1"} 5 # {trace_id="z"} 0.6', "1"),
+    ],
 )
 def test_unusual_lines_are_read_too(line: str, label: str) -> None:
     samples = parse(line, MASKER)

@@ -17,7 +17,7 @@ ENGINE_LINES = [
     "2026-11-29T20:59:37.123456Z ERROR sglang_router_rs::server: src/server.rs:794: No",
     "(APIServer pid=1288829) INFO 06-16 14:13:11 [api_server.py:1896] vLLM API server version 0.10.2",
     "INFO 10-29 21:46:42 [loggers.py:127] Engine 000: Avg prompt throughput: 2800.7 tokens/s",
-    "INFO:     127.0.0.1:34824 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK",
+    'INFO:     127.0.0.1:34824 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     "INFO:vllm_mlx.server:Default max tokens: 32768",
     "0.00.007.258 I cmn  common_param: common_params_print_info: verbosity = 3",
     "system_info: n_threads = 4 (n_threads_batch = 4) / 10 | MTL : EMBED_LIBRARY = 1 | CPU : NEON = 1",
@@ -32,10 +32,20 @@ ENGINE_LINES = [
     "\tindented: ünïcode, 中文 — 73%|███",
 ]
 JOURNAL_TIMES = [
-    "Nov 29 20:59:37", "Nov  9 20:59:37", "Nov 29 20:59:37.123456", "Okt 05 16:41:38", "Mär 18 11:23:41",
-    "févr. 22 00:53:22", "дек 12 01:02:03", "11月 29 20:59:37", "2026-11-29T20:59:37+0000",
-    "2026-11-29T20:59:37.123456+02:00", "Sun 2026-11-29 20:59:37 UTC", "Sun 2026-11-29 20:59:37.123456 CET",
-    "[   12.345678]", "1764449977.123456",
+    "Nov 29 20:59:37",
+    "Nov  9 20:59:37",
+    "Nov 29 20:59:37.123456",
+    "Okt 05 16:41:38",
+    "Mär 18 11:23:41",
+    "févr. 22 00:53:22",
+    "дек 12 01:02:03",
+    "11月 29 20:59:37",
+    "2026-11-29T20:59:37+0000",
+    "2026-11-29T20:59:37.123456+02:00",
+    "Sun 2026-11-29 20:59:37 UTC",
+    "Sun 2026-11-29 20:59:37.123456 CET",
+    "[   12.345678]",
+    "1764449977.123456",
 ]
 STAMPS = ["2026-11-29T20:59:37.123456789Z", "2026-11-29T20:59:37Z", "2026-11-29T20:59:37.1+02:00"]
 
@@ -87,15 +97,24 @@ def test_dockers_json_file(line: str) -> None:
 def test_journald_as_json(unit: str, pid: int, line: str, as_bytes: bool) -> None:
     message = list(line.encode()) if as_bytes else line
     record = {
-        "MESSAGE": message, "_PID": str(pid), "_SYSTEMD_UNIT": f"{unit}.service", "SYSLOG_IDENTIFIER": "env",
-        "__REALTIME_TIMESTAMP": "1764449977000000", "_SYSTEMD_INVOCATION_ID": "0f" * 16,
+        "MESSAGE": message,
+        "_PID": str(pid),
+        "_SYSTEMD_UNIT": f"{unit}.service",
+        "SYSLOG_IDENTIFIER": "env",
+        "__REALTIME_TIMESTAMP": "1764449977000000",
+        "_SYSTEMD_INVOCATION_ID": "0f" * 16,
     }
     assert strip(json.dumps(record)) == (unit, pid, "2025-11-29T20:59:37+00:00", line)
 
 
 def test_systemd_as_json_is_systemd_and_not_the_unit() -> None:
-    record = {"MESSAGE": "Started x.", "_PID": "1", "UNIT": "x.service", "SYSLOG_IDENTIFIER": "systemd",
-              "_SYSTEMD_UNIT": "init.scope"}
+    record = {
+        "MESSAGE": "Started x.",
+        "_PID": "1",
+        "UNIT": "x.service",
+        "SYSLOG_IDENTIFIER": "systemd",
+        "_SYSTEMD_UNIT": "init.scope",
+    }
     assert strip(json.dumps(record))[:2] == ("systemd", 1)
 
 
@@ -124,7 +143,10 @@ def test_a_boot_line_stays() -> None:
 def test_a_progress_bar_and_the_record_glued_to_it_are_two() -> None:
     glued = " 10%|█ | 1/9\r100%|██| 9/9 [00:01]\x1b[A[2026-02-27 14:33:48 TP0] Entering[2026-02-27 14:33:49 TP1] x"
     assert [record.rest for record in records(f"decode-1  | {glued}\n")] == [
-        " 10%|█ | 1/9", "100%|██| 9/9 [00:01]", "[2026-02-27 14:33:48 TP0] Entering", "[2026-02-27 14:33:49 TP1] x",
+        " 10%|█ | 1/9",
+        "100%|██| 9/9 [00:01]",
+        "[2026-02-27 14:33:48 TP0] Entering",
+        "[2026-02-27 14:33:49 TP1] x",
     ]
 
 

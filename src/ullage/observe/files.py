@@ -62,9 +62,7 @@ class _Reader:
             failure = unreadable(head, handle.read(_HEAD))
             if failure:
                 return [self.evidence(failure)]
-            return self._short(handle, head, size) or read_log(
-                handle, self.name, self.scan, self.masker, self.read_at
-            )
+            return self._short(handle, head, size) or read_log(handle, self.name, self.scan, self.masker, self.read_at)
 
     def _short(self, handle: BinaryIO, head: bytes, size: int) -> list[Evidence]:
         """Everything but a log; [] for a log."""

@@ -41,7 +41,10 @@ def evidence(
     """One item a stream; one without lines where nothing was kept."""
     return [
         Evidence(
-            Origin(name, stream, pid=_pid(records)), name, "", read_at,
+            Origin(name, stream, pid=_pid(records)),
+            name,
+            "",
+            read_at,
             Log(tuple(record.line for record in records), numbered, gaps),
         )
         for stream, records in (streams or {"": []}).items()

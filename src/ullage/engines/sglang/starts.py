@@ -37,15 +37,20 @@ class Start:
     @property
     def role(self) -> Role:
         """The role by its arguments, else by the fields that only one role logs."""
-        mode = self.args.get("disaggregation_mode")
-        if mode in ("prefill", "decode"):
-            return Role(mode)
-        if "disaggregation_mode" in self.args:
-            return Role.UNIFIED
+        if self.stated_role is not Role.UNKNOWN:
+            return self.stated_role
         failed = next((e.values["failed_side"] for e in self.events if "failed_side" in e.values), None)
         return (
             Role(str(failed).lower()) if failed else _role_of_fields({name for e in self.events for name in e.values})
         )
+
+    @property
+    def stated_role(self) -> Role:
+        """The role by its arguments alone."""
+        if "disaggregation_mode" not in self.args:
+            return Role.UNKNOWN
+        mode = self.args["disaggregation_mode"]
+        return Role(mode) if mode in ("prefill", "decode") else Role.UNIFIED
 
     @property
     def role_ground(self) -> str:
@@ -163,11 +168,10 @@ def _begins_anew(current: Start, event: Event) -> bool:
     """Does this line belong to a start after the current one, whose arguments are not in the log?"""
     if current.overlaps:  # two servers write here: a line that comes twice is the other's, until both are up
         return event.step is Step.LOAD_BEGIN and sum(1 for _ in current.of(Step.READY)) > 1
-    up = current.ready or current.has(Step.SUMMARY)
     if event.step is Step.UNIT_STARTED:
         return True
     if event.step is Step.LOAD_BEGIN:
-        return up or _memory_is_back(current, event)
+        return current.ready or current.has(Step.SUMMARY) or _memory_is_back(current, event)
     if event.step in (Step.KV, Step.POOL_END):
         return current.ready and current.has(event.step, event.rank)
     return event.step is Step.SUMMARY and current.has(Step.SUMMARY, event.rank)
@@ -193,7 +197,7 @@ def _owner(starts: list[Start], event: Event) -> Start | None:
     role. None where two servers write, and nothing tells whose the use is.
     """
     role = _role_of_fields(set(event.values)) if event.step is Step.BATCH else Role.UNKNOWN
-    of_role = [start for start in starts if start.args and start.role is role]
+    of_role = [start for start in starts if start.stated_role is role]
     if role is not Role.UNKNOWN and of_role:
         return of_role[-1]
     if starts[-1].overlaps and event.step in (Step.BATCH, Step.RETRACT):
