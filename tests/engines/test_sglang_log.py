@@ -65,6 +65,14 @@ def test_a_retraction_that_every_rank_logs_is_one_also_where_a_line_is_cut() -> 
     assert usage["new_token_ratio"] == 0.1845
 
 
+def test_what_retractions_gave_back_is_the_last_with_the_range_over_all() -> None:
+    lines = [
+        retracted(0, i, f"#retracted_reqs: 1, #new_tokens_gained: {n}") for i, n in enumerate((657, 646, 792, 700))
+    ]
+    gained = server(*lines).usage["gained_tokens"]
+    assert (gained.value, gained.low, gained.high) == (700, 646, 792)
+
+
 def test_two_retractions_within_a_second_are_two() -> None:
     usage = values(server(retracted(0, 1), retracted(0, 1, "#retracted_reqs: 1, #new_token_ratio: 0.18 -> 0.21")).usage)
     assert (usage["retractions_in_log"], usage["new_token_ratio"]) == (2, 0.21)

@@ -146,6 +146,8 @@ def _pool_use(server: Server) -> Iterable[str]:
     used, share, room = (server.use(n) for n in ("num_used_tokens", "kv_pool_usage", "room_tokens"))
     if used.known:
         yield f"{value_of(used)} tokens" + (f" ({ratio(share)} of KV)" if share.known else "")
+    if not share.known and (logged := server.use("token_usage")).known:
+        yield f"the engine's token usage {ratio(logged)}"
     if (evictable := server.use("kv_evictable_tokens")).known:
         yield f"{value_of(evictable)} more are evictable cache"
     for name, label in _SHARES:

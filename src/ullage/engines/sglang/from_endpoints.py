@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...evidence import Evidence
-from ...figure import Figure, Source
+from ...figure import Figure, Kind, Source
 from ..server import Role
 from .facts import Facts, argument_figures, number, readings, role_of, words
 from .ranks import least_of, over_ranks, rank_limits, ranks_counted
@@ -133,7 +133,11 @@ def from_model_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
     args = argument_figures({"model_path": data.get("model_path")}, source)
     classes = data.get("architectures")
     name = classes[0] if isinstance(classes, list) and classes else None
-    return Facts(evidence, "model_info", args, words([("model_class", name, Source(evidence.place, "architectures"))]))
+    effective = words([("model_class", name, Source(evidence.place, "architectures"))])
+    if isinstance(answers := data.get("is_generation"), bool):
+        place = Source(evidence.place, "is_generation")
+        effective["is_generation"] = Figure("is_generation", answers, "", Kind.READ, place)
+    return Facts(evidence, "model_info", args, effective)
 
 
 def from_models(evidence: Evidence, data: Mapping[str, Any]) -> Facts:

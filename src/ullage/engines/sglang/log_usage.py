@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind
@@ -65,7 +66,17 @@ def _retractions(start: Start, evidence: Evidence) -> dict[str, Figure]:
     note = f"{len(events)} events in the lines read"
     counts = (("retractions_in_log", total, "requests"), ("retraction_events_in_log", len(events), "events"))
     found = {name: Figure(name, count, unit, Kind.READ, source, note=note) for name, count, unit in counts}
-    return {**found, **_ratios(start, events, evidence)}
+    return {**found, **_gained(events, evidence), **_ratios(start, events, evidence)}
+
+
+def _gained(events: list[Event], evidence: Evidence) -> dict[str, Figure]:
+    """What the last retraction gave back, with the range over all."""
+    stated = [event for event in events if "gained_tokens" in event.values]
+    if not stated:
+        return {}
+    gained = [float(event.values["gained_tokens"]) for event in stated]
+    last = figure_of("gained_tokens", stated[-1].values["gained_tokens"], evidence, stated[-1])
+    return {"gained_tokens": replace(last, low=min(gained), high=max(gained))}
 
 
 def _ratios(start: Start, events: list[Event], evidence: Evidence) -> dict[str, Figure]:
@@ -77,7 +88,7 @@ def _ratios(start: Start, events: list[Event], evidence: Evidence) -> dict[str, 
         return {}
     live = not any(e.line.number > last.line.number for e in start.of(Step.BATCH))
     name = "new_token_ratio" if live else "new_token_ratio_at_retraction"
-    pairs = (("ratio_from", "new_token_ratio_before_retraction"), ("new_token_ratio", name), ("gained_tokens",) * 2)
+    pairs = (("ratio_from", "new_token_ratio_before_retraction"), ("new_token_ratio", name))
     return {to: figure_of(to, last.values[key], evidence, last) for key, to in pairs if key in last.values}
 
 

@@ -11,7 +11,9 @@ def pool_use(joined: Joined) -> dict[str, Figure]:
     pool = joined.effective.get("max_total_num_tokens")
     ranks = int(f.number) if (f := joined.known("dp_size")) and isinstance(f.value, int) else 1
     used = joined.usage.get("num_used_tokens") or (_by_share(joined, pool, ranks) if pool else None)
-    if pool is None or used is None:
+    if pool is None:
+        return {"room_tokens": missing("room_tokens", "tokens", "the size of the pool is not known")}
+    if used is None:
         return {}
     told = max(1, len(used.inputs)) if used.note.startswith("sum over") else 1
     if told < ranks:
