@@ -12,6 +12,7 @@ import pytest
 
 from ullage.evidence import Content, Document, Evidence, Failure, Samples
 from ullage.masking import Masker
+from ullage.observe.failures import elsewhere, from_error
 from ullage.observe.http import Access, get
 
 from .servers import Server, free_port, running, timed
@@ -120,7 +121,25 @@ def test_a_key_never_follows_to_another_server(server: Server) -> None:
 
 
 def test_a_key_that_cannot_be_sent_is_a_failure(server: Server) -> None:
-    assert failure(f"{server.url}/json", Access(api_key="a\r\nX: b")).status == "broken"
+    assert failure(f"{server.url}/json", Access(api_key="a\r\nX: b")).status == "not sent"
+
+
+@pytest.mark.parametrize("location", ["http://[x", "http://h:99999/", "http://127.0.0.1:x/"])
+def test_a_redirect_to_what_is_no_url_leads_elsewhere(server: Server, location: str) -> None:
+    from . import servers
+
+    servers.PAGES["/nowhere"] = lambda handler: handler.send_on(location)
+    assert failure(f"{server.url}/nowhere") == elsewhere(location)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".test"])
+def test_a_host_that_cannot_be_looked_up_is_unreachable(host: str) -> None:
+    assert failure(f"http://{host}/json").status in ("unreachable", "dns")
+
+
+def test_a_fault_of_ullage_itself_is_not_the_servers() -> None:
+    fault = from_error(KeyError("x"), 2.0, MASKER)
+    assert (fault.status, fault.reason) == ("not understood", "Ullage failed on this answer (KeyError: 'x')")
 
 
 def test_user_and_password_are_used_and_masked(server: Server) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -86,3 +88,24 @@ def test_does_not_look_like_metrics(text: str) -> None:
 def test_nothing_makes_it_crash(text: str) -> None:
     looks_like_metrics(text)
     parse(text, MASKER)
+
+
+def test_the_first_pages_of_a_run_may_be_parsed_at_once() -> None:
+    code = """
+import sys, threading
+from ullage.masking import Masker
+from ullage.observe.metrics_text import parse
+sys.setswitchinterval(1e-6)
+ready, found = threading.Barrier(8), []
+def read():
+    ready.wait()
+    found.append(len(parse("a 1\\nb 2", Masker()).samples))
+threads = [threading.Thread(target=read) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert "prometheus_client" not in sys.modules
+print(found)
+"""
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert (run.stdout, run.stderr) == (f"{[2] * 8}\n", "")

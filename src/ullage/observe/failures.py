@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 
 from ..evidence import Content, Failure, Samples
 from ..masking import Masker
@@ -26,6 +26,11 @@ class CaFileError(Exception):
 
 class NotConnectedError(Exception):
     """No connection came about; its cause says why."""
+
+
+class NotSendableError(Exception):
+    def __init__(self) -> None:
+        super().__init__("the key or the path holds a character that HTTP cannot carry")
 
 
 def check_ca_file(path: str) -> None:
@@ -99,9 +104,14 @@ def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
         return _tls(error, reason)
     if isinstance(error, zlib.error):
         return Failure("not understood", "the answer is not compressed the way it says")
+    if isinstance(error, NotSendableError):
+        return Failure("not sent", reason, "look at the variable of --api-key-env, and at the URL")
     if isinstance(error, CaFileError):
         return Failure("tls", reason, "check --cacert FILE")
-    return Failure("broken", f"the connection broke: {reason or type(error).__name__}", "is this an HTTP server?")
+    if isinstance(error, (OSError, HTTPException)):
+        return Failure("broken", f"the connection broke: {reason or type(error).__name__}", "is this an HTTP server?")
+    fault = f"Ullage failed on this answer ({type(error).__name__}: {reason})"
+    return Failure("not understood", fault, "please report it, with the answer")
 
 
 def _unconnected(cause: BaseException | None) -> Failure:

@@ -90,9 +90,9 @@ class _Request:
             reply = self._ask(url)
             if reply.status not in _REDIRECTS or not reply.location:
                 return self._content(reply)
-            onward = urljoin(url, reply.location)
-            if not _same_server(urlsplit(url), urlsplit(onward)):
-                return failures.elsewhere(self.masker.text(onward))
+            onward = _onward(url, reply.location)
+            if onward is None:
+                return failures.elsewhere(self.masker.text(reply.location))
             url = onward
         return Failure("redirect", f"more than {MAX_REDIRECTS} redirects", "check the path")
 
@@ -102,7 +102,7 @@ class _Request:
         try:
             _connect(connection)
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("GET", path, headers=_headers(parts, self.access))
+            _send(connection, path, _headers(parts, self.access))
             return self._read(connection.getresponse())
         finally:
             connection.close()
@@ -139,6 +139,15 @@ class _Request:
             return failures.from_status(reply.status, reply.phrase, reply.text, self.masker, bool(self.access.api_key))
         content = body.content_of(reply.text, self.masker)
         return failures.mark_cut(content) if reply.cut else content
+
+
+def _onward(url: str, location: str) -> str | None:
+    """Where a redirect leads to on the same server. None: elsewhere, or nowhere."""
+    try:
+        onward = urljoin(url, location)
+        return onward if _same_server(urlsplit(url), urlsplit(onward)) else None
+    except ValueError:  # no URL
+        return None
 
 
 def _same_server(here: SplitResult, there: SplitResult) -> bool:
@@ -185,5 +194,12 @@ def _connect(connection: HTTPConnection) -> None:
         connection.connect()
     except (SSLError, TimeoutError):
         raise
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: a label of the host name is empty or too long
         raise failures.NotConnectedError from error
+
+
+def _send(connection: HTTPConnection, path: str, headers: dict[str, str]) -> None:
+    try:
+        connection.request("GET", path, headers=headers)
+    except ValueError as error:
+        raise failures.NotSendableError from error

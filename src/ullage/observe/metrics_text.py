@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ _COMMENT = re.compile(rf"\s*#\s+(?:HELP|TYPE)\s+{_NAME}\b")
 _BUCKET = re.compile(rf"{_NAME}_bucket\{{")
 _SHOWN_PROBLEMS = 20
 _SHOWN_TEXT = 60
+_IMPORT = Lock()
 _MASKED_TEXT = 4096  # masked before it is cut: half a secret is not known for one
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
@@ -74,8 +76,14 @@ def _one_by_one(lines: list[Numbered], last: int, masker: Masker) -> tuple[list[
     return samples, problems
 
 
-@cache
 def _library() -> Callable[[str], Iterable[Metric]]:
+    """Pages are read in several threads, and only one of them may import."""
+    with _IMPORT:
+        return _parser_alone()
+
+
+@cache
+def _parser_alone() -> Callable[[str], Iterable[Metric]]:
     """prometheus_client's parser, without the package around it: that imports web servers, which takes as long as the
     whole rest of a run. Whoever imports the package later gets it whole.
     """
