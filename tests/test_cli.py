@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +72,36 @@ def test_a_pipe_gets_80_columns_and_no_colours(deployment: tuple[demo.Replay, ..
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
     assert not any(line.endswith(" ") for line in out.splitlines())
+
+
+def on_a_terminal(*words: str, **environment: str) -> str:
+    """What a terminal of 80 columns gets."""
+    ours, theirs = os.openpty()
+    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ullage", *words],
+        stdout=theirs,
+        stdin=subprocess.DEVNULL,
+        env={**clean, "COLUMNS": "80", "TERM": "xterm", **environment},
+    )
+    os.close(theirs)
+    out = b""
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes any more
+        while chunk := os.read(ours, 65536):
+            out += chunk
+    os.close(ours)
+    assert process.wait(60) == 0
+    return out.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colours_and_the_same_words(tmp_path: Path) -> None:
+    flags = "--max-running-requests 100 --host 0.0.0.0"
+    (tmp_path / "s.log").write_text(START)
+    words = ("limits", str(tmp_path / "s.log"), "--flags", f"python -m sglang.launch_server --model-path m {flags}")
+    coloured, plain = on_a_terminal(*words), on_a_terminal(*words, NO_COLOR="1")
+    assert "\x1b[33m<- " in coloured
+    assert "\x1b[2min effect\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain == run(*words).stdout
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100])

@@ -43,7 +43,7 @@ IO_MODULES = {
     "ssl",
     "sys",
     "click",
-    "rich",
+    "prettytable",
     "threading",
     "concurrent",
     "shutil",

@@ -11,6 +11,9 @@ def main() -> None:
 
         print(f"ullage {__version__}")
         return
+    import gc
+
+    gc.set_threshold(50_000)  # imports make much and drop nothing; to collect between them costs some percent of a run
     from .cli.main import run
 
     run()

@@ -1,18 +1,25 @@
-"""A screen as it grows: words are wrapped here; rich draws the tables, and the colours where they are wanted."""
+"""A screen as it grows: paragraphs, facts beside their labels, and tables, within the width of the terminal."""
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import textwrap
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
+from prettytable import PrettyTable
 
 _WIDEST = 110
-Part = tuple[str, str]  # words, and a style or ""
+_GAP = 2  # columns between two of a table
+_LEAST = 6  # columns that a column of a table keeps, however narrow the terminal is
+Part = tuple[str, str]  # words, and a style ("bold", "dim", a colour, or several) or ""
+
+
+class Column(NamedTuple):
+    name: str
+    right: bool = False
 
 
 class Page:
@@ -21,16 +28,7 @@ class Page:
     def __init__(self) -> None:
         self.width = _width()
         self._colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        self._file = io.StringIO()
-        self._console = Console(
-            file=self._file,
-            highlight=False,
-            width=self.width,
-            emoji=False,
-            markup=False,
-            force_terminal=self._colours,
-            color_system="auto" if self._colours else None,
-        )
+        self._lines: list[str] = []
 
     def say(self, *parts: Part, indent: int = 0, hang: int = 0) -> None:
         """One paragraph; what does not fit on its first line hangs below it, `hang` columns deeper."""
@@ -39,40 +37,64 @@ class Page:
         lines = textwrap.wrap(
             text, self.width, initial_indent=" " * indent, subsequent_indent=deeper, break_on_hyphens=False
         )
-        if self._colours:
-            self._console.print(_styled("\n".join(lines), parts), soft_wrap=True)
-        else:
-            self._file.write("\n".join(lines) + "\n")
+        self._add(lines, parts)
 
     def heading(self, text: str) -> None:
-        self._file.write("\n")
+        self._lines.append("")
         self.say((text, "bold underline"))
 
     def fact(self, label: str, value: str, columns: int) -> None:
         """A label and its words, the words hanging beside it."""
         lines = textwrap.wrap(value, max(16, self.width - columns), break_on_hyphens=False) or [""]
-        beside = f"\n{' ' * columns}".join(lines)
-        if self._colours:
-            self._console.print(Text.assemble((f"{label:<{columns}}", "dim"), beside), soft_wrap=True)
-        else:
-            self._file.write(f"{label:<{columns}}{beside}\n")
+        first, *more = lines
+        self._add([f"{label:<{columns}}{first}", *(" " * columns + line for line in more)], [(label, "dim")])
 
-    def table(self, table: Table) -> None:
-        self._console.print(table)
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], marks: Sequence[Part] = ()) -> None:
+        """Columns are no wider than they need, and the widest give way where the page is narrow. `marks`: cells that
+        stand out, from top to bottom.
+        """
+        cells = [[column.name for column in columns], *map(list, rows)]
+        widths = _fitting([max(map(len, cell)) for cell in zip(*cells, strict=True)], self.width)
+        table = PrettyTable([str(i) for i in range(len(columns))], header=False, border=False, break_on_hyphens=False)
+        table.padding_width, table.right_padding_width = 0, _GAP
+        for i, (column, width) in enumerate(zip(columns, widths, strict=True)):
+            table.align[str(i)] = "r" if column.right else "l"
+            table.max_width[str(i)] = width
+        table.add_rows(cells)
+        self._add(table.get_string().splitlines(), [*((column.name, "dim") for column in columns), *marks])
 
     def show(self) -> None:
-        sys.stdout.write("".join(line.rstrip() + "\n" for line in self._file.getvalue().splitlines()))
+        sys.stdout.write("".join(line.rstrip() + "\n" for line in self._lines))
+
+    def _add(self, lines: Sequence[str], parts: Sequence[Part]) -> None:
+        text = "\n".join(line.rstrip() for line in lines)
+        self._lines += (_styled(text, parts) if self._colours else text).split("\n")
 
 
-def _styled(text: str, parts: tuple[Part, ...]) -> Text:
-    """The styles of the parts on the wrapped text. A part that was broken over lines stays plain."""
-    styled, at = Text(text), 0
+def _fitting(widths: Sequence[int], page: int) -> list[int]:
+    """The widths of columns as they must be for all to stand side by side."""
+    fitted = list(widths)
+    while sum(fitted) + _GAP * (len(fitted) - 1) > page and max(fitted) > _LEAST:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted
+
+
+def _styled(text: str, parts: Sequence[Part]) -> str:
+    """The parts in their styles. One that was broken over lines stays plain."""
+    styled, at = "", 0
     for words, style in parts:
-        found = text.find(words.strip(), at)
+        words = words.strip()
+        found = text.find(words, at) if words and style else -1
         if found >= 0:
-            at = found + len(words.strip())
-            styled.stylize(style, found, at)
-    return styled
+            styled += text[at:found] + _in_style(words, style)
+            at = found + len(words)
+    return styled + text[at:]
+
+
+def _in_style(words: str, style: str) -> str:
+    names = style.split()
+    how = {name: True for name in names if name in ("bold", "dim", "underline")}
+    return click.style(words, fg=next((name for name in names if name not in how), None), **how)
 
 
 def _width() -> int:

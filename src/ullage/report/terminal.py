@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.table import Table
-from rich.text import Text
-
 from ..deployment import reach_of, total_context
 from ..engines.server import Role, Server
 from ..findings.base import Finding, Severity
 from .model import Report
-from .page import Page
+from .page import Column, Page
 from .rows import Row, consequences, identity, rows_of, sums, usage_rows
 from .sources import source_lines
 from .words import told, value_of, with_unit
@@ -41,27 +38,25 @@ def print_report(report: Report, *, sources: bool = False) -> None:
 def _limits(page: Page, report: Report) -> None:
     for title, rows in rows_of(report):
         page.heading(title)
-        page.table(_limit_table(rows))
+        _limit_table(page, rows)
         for line in (*sums(rows, report.asked), *consequences(rows)):
             page.say((line, "dim"), indent=2)
 
 
-def _limit_table(rows: Sequence[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _limit_table(page: Page, rows: Sequence[Row]) -> None:
     chain = any(row.in_prefill for row in rows)
     names = ("prompt (+ output)", "admits", "safe", *(("in prefill",) if chain else ()))
-    for name in names:
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column("binds", overflow="fold")
-    for row in rows:
-        table.add_row(row.label, row.admits, row.safe, *((row.in_prefill,) if chain else ()), row.binds)
-    return table
+    columns = [*(Column(name, right=True) for name in names), Column("binds")]
+    page.table(
+        columns,
+        [(row.label, row.admits, row.safe, *((row.in_prefill,) if chain else ()), row.binds) for row in rows],
+    )
 
 
 def _server(page: Page, server: Server) -> None:
     page.heading(f"{server.role.value if server.role is not Role.UNKNOWN else 'server'}: {server.name}")
     if server.role is not Role.ROUTER:
-        page.table(_setting_table(server))
+        _setting_table(page, server)
     else:
         for setting in server.settings:
             page.fact(setting.label, with_unit(setting.requested), _LABEL)
@@ -69,16 +64,14 @@ def _server(page: Page, server: Server) -> None:
         page.fact(label, value, _LABEL)
 
 
-def _setting_table(server: Server) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, right in (("", False), ("asked for", True), ("in effect", True), ("", False)):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for setting in server.settings:
-        mark = f"<- {setting.why or 'differs'}" if setting.differs else ""
-        table.add_row(
-            setting.label, value_of(setting.requested), value_of(setting.effective), Text(mark, style="yellow")
-        )
-    return table
+def _setting_table(page: Page, server: Server) -> None:
+    columns = [Column(""), Column("asked for", right=True), Column("in effect", right=True), Column("")]
+    marks = [f"<- {setting.why or 'differs'}" if setting.differs else "" for setting in server.settings]
+    rows = [
+        (setting.label, value_of(setting.requested), value_of(setting.effective), mark)
+        for setting, mark in zip(server.settings, marks, strict=True)
+    ]
+    page.table(columns, rows, [(mark, "yellow") for mark in marks])
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:
