@@ -199,7 +199,22 @@ def test_absurd_figures_are_not_known(text: str) -> None:
     assert done.stderr == ""
     report = json.loads(done.stdout)
     jsonschema.validate(report, SCHEMA)
-    assert not report["servers"][0]["figures"].get("max_total_num_tokens", {}).get("value")
+    server = report["servers"][0]
+    assert not server["figures"].get("max_total_num_tokens", {}).get("value")
+    assert not server["figures"].get("max_running_requests", {}).get("value")
+    assert '"many"' in text or any(note.endswith("not used") for note in server["notes"])
+
+
+def test_a_page_of_two_engines_names_what_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text("sglang:num_running_reqs 2\nvllm:num_requests_running 1\n")
+    server = data(str(tmp_path / "m.txt"))["servers"][0]
+    assert server["usage"]["num_running_reqs"]["value"] == 2
+    assert "the page also holds series of vllm, which are not read" in server["notes"]
+
+
+def test_a_setting_that_is_off_is_not_absurd(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text("max_total_num_tokens=20000, chunked_prefill_size=-1, context_len=8192\n")
+    assert not any("not used" in note for note in data(str(tmp_path / "s.log"))["servers"][0]["notes"])
 
 
 def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:

@@ -116,6 +116,15 @@ def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None)
     return figures
 
 
+def refused(pairs: Iterable[tuple[str, object, Source]]) -> tuple[str, ...]:
+    """What the evidence states and no server can have, in words; `readings` leaves it out."""
+    return tuple(
+        f"{source} states {value:g}, which is no quantity: not used"
+        for _, value, source in pairs
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and number(value) is None
+    )
+
+
 def quantity(name: str, value: object) -> int | float | None:
     """A number that this quantity can have: no pool and no limit of a server that runs is 0, or a fraction."""
     found = number(value)

@@ -8,7 +8,7 @@ from typing import Any
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source
 from ..server import Role
-from .facts import Facts, argument_figures, number, readings, role_of, words
+from .facts import Facts, argument_figures, number, readings, refused, role_of, words
 from .ranks import least_of, over_ranks, rank_limits, ranks_counted
 
 _MEMORY = {
@@ -76,7 +76,8 @@ def from_server_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
     )
     top = [(n, data.get(n), Source(evidence.place, n)) for n in ("max_total_num_tokens", "max_req_input_len")]
     by_rank = {i: _state_pairs(state, f"internal_states[{i}]", evidence) for i, state in states.items()}
-    effective = readings([*top, *(pair for pairs in by_rank.values() for pair in pairs)])
+    stated = [*top, *(pair for pairs in by_rank.values() for pair in pairs)]
+    effective = readings(stated)
     effective.update(words([("version", data.get("version"), Source(evidence.place, "version"))]))
     limits = rank_limits(by_rank.items())
     effective.update(least_of(limits))
@@ -89,6 +90,7 @@ def from_server_info(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
         over_ranks(_rates(states, evidence)),
         limits,
         role=role_of(data.get("disaggregation_mode") or first.get("disaggregation_mode")),
+        notes=refused(stated),
     )
 
 

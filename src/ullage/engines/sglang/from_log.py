@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...evidence import Evidence, Log
@@ -16,8 +17,7 @@ from .log_usage import usage_figures
 from .starts import Start, servers_of, starts_of
 
 _REFUSALS = frozenset({"refused_mem_fraction"})  # what a line of refusal states; other troubles state more
-
-
+_ABSURD = re.compile(r"\b(?:max_total_num_tokens|max_running_requests|context_len)=(?:0\b|-\d+|\d{16,})")
 _FOLLOWED = "a start with another port or role follows in this log: whether this server still runs is not known"
 
 
@@ -94,9 +94,17 @@ def _notes(start: Start, log: Log, effective: Mapping[str, Figure]) -> tuple[str
         notes.append("KV lines of two sizes, and no line that tells the window pool's from the full pool's")
     if start.role_ground:
         notes.append(start.role_ground)
+    notes += _absurd(start)
     if not start.overlaps and "max_total_num_tokens" not in effective:
         notes.append(_why_no_pool(start))
     return tuple(notes)
+
+
+def _absurd(start: Start) -> Iterator[str]:
+    """What the sizing lines state and no server can have; it is not read as a figure."""
+    for event in start.of(Step.KV, Step.POOL_END, Step.SUMMARY):
+        for match in _ABSURD.finditer(event.line.text):
+            yield f"the log states {match[0]}, which no server can have: not used"
 
 
 def _why_no_pool(start: Start) -> str:
@@ -104,6 +112,8 @@ def _why_no_pool(start: Start) -> str:
     refused = next((e for e in start.of(Step.TROUBLE) if e.line.text and not e.values.keys() - _REFUSALS), None)
     if refused:
         return f"the server refused to start: {split_tag(refused.line.text)[2][:160]}"
+    if start.has(Step.SUMMARY):
+        return "the start-up lines of this log state no pool"
     begun = [e for e in start.events if e.step in (Step.ARGS, Step.LOAD_BEGIN, Step.LOAD_END, Step.POOL_END)]
     if begun and not start.ready:
         last = begun[-1]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
 from ..server import Role
-from .facts import Facts, argument_figures, quantity, role_of
+from .facts import Facts, argument_figures, quantity, refused, role_of
 from .quantities import unit_of
 from .ranks import POOL, least_of, over_ranks, ranks_counted
 
@@ -114,8 +114,18 @@ def from_metrics(evidence: Evidence, samples: Samples) -> Facts:
         usage,
         told_apart if len(numbers) > 1 else {},
         _role(labels),
-        notes=samples.problems,
+        notes=(*samples.problems, *_foreign(samples), *refused(_stated(samples, evidence))),
     )
+
+
+def _stated(samples: Samples, evidence: Evidence) -> Iterable[tuple[str, object, Source]]:
+    return ((name, sample.value, Source(evidence.place, sample.name)) for name, sample in _known(samples.samples))
+
+
+def _foreign(samples: Samples) -> Iterable[str]:
+    """One page of two engines: somebody put it together, or one server took the port of another."""
+    others = sorted({s.name.partition(":")[0] for s in samples.samples} & {"vllm", "llamacpp"})
+    return (f"the page also holds series of {other}, which are not read" for other in others)
 
 
 def _known(samples: Iterable[Sample]) -> Iterable[tuple[str, Sample]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source, derived
+from .facts import quantity
 from .lines import Event, Step
 from .log_readings import data_rank, figure_of, source_of
 from .ranks import ranks_counted
@@ -36,7 +37,8 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
     for events in _by_rank(start.of(*_START_STEPS)).values():
         for name, event, value in _named(events, start.window_sizes):
-            readings[name].append((event, value))
+            if isinstance(value, str) or quantity(name, value) is not None:
+                readings[name].append((event, value))
     figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
     figures.update(_ranks_seen(start, evidence))
     if ready := next(start.of(Step.READY), None):
