@@ -212,6 +212,15 @@ def test_a_page_of_two_engines_names_what_is_not_read(tmp_path: Path) -> None:
     assert "the page also holds series of vllm, which are not read" in server["notes"]
 
 
+@pytest.mark.parametrize(("flags", "value"), [("", None), ("--model-path m", "unbounded")])
+def test_an_output_bound_is_not_known_before_the_arguments_are(flags: str, value: str | None, tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    words = ("--flags", f"python -m sglang.launch_server {flags}") if flags else ()
+    output = data(str(tmp_path / "s.log"), *words)["servers"][0]["default_output"]
+    assert output["value"] == value
+    assert value or "--preferred-sampling-params" in output["note"]
+
+
 def test_a_setting_that_is_off_is_not_absurd(tmp_path: Path) -> None:
     (tmp_path / "s.log").write_text("max_total_num_tokens=20000, chunked_prefill_size=-1, context_len=8192\n")
     assert not any("not used" in note for note in data(str(tmp_path / "s.log"))["servers"][0]["notes"])

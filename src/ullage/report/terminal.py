@@ -79,10 +79,15 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
         yield "longest request", _longest(server)
         yield "total context", with_unit(total_context(server))
         if server.role is not Role.PREFILL:
-            yield "default output", f"{value_of(server.default_output)} when a client names none"
+            yield "default output", _default_output(server)
     yield from usage_rows(server)
     for note in server.notes:
         yield "note", note
+
+
+def _default_output(server: Server) -> str:
+    output = server.default_output
+    return f"{value_of(output)} when a client names none" if output.known else f"not known ({output.note})"
 
 
 def _longest(server: Server) -> str:

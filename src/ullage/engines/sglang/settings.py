@@ -23,6 +23,9 @@ _UNBOUNDED = (
     "a chat completion that names no max_tokens runs to its end token or the end of the context; "
     "engine defaults: 16 on /v1/completions, 128 on /generate"
 )
+_PERHAPS_UNBOUNDED = (
+    "the arguments are not part of the evidence; unbounded, unless --preferred-sampling-params bounds it"
+)
 
 
 def settings_of(joined: Joined) -> tuple[Setting, ...]:
@@ -48,9 +51,12 @@ def _unstated(joined: Joined, quantity: str, unit: str) -> Figure:
 
 
 def _not_asked(joined: Joined, argument: str, unit: str, unset: str) -> Figure:
-    seen = any(part.topic in ("server_info", "log", "flags") and part.args for part in joined.parts)
-    reason = f"not set: {unset}" if seen else "the arguments are not part of the evidence"
+    reason = f"not set: {unset}" if _arguments_seen(joined) else "the arguments are not part of the evidence"
     return missing(f"requested_{argument}", unit, reason)
+
+
+def _arguments_seen(joined: Joined) -> bool:
+    return any(part.topic in ("server_info", "log", "flags") and part.args for part in joined.parts)
 
 
 def _over_ranks(joined: Joined, effective: Figure) -> Figure:
@@ -90,12 +96,16 @@ def _why_fewer(joined: Joined) -> str:
 
 
 def default_output(joined: Joined) -> Figure:
-    """Tokens that a request may generate when its client names no limit: a number, or "unbounded"."""
+    """Tokens that a request may generate when its client names no limit: a number, or "unbounded". Missing where
+    nothing shows the arguments.
+    """
     preferred = joined.args.get("preferred_sampling_params")
     if preferred is not None and (named := _max_new_tokens(preferred)) is not None:
         return derived(
             "default_output_tokens", named, "tokens", (preferred,), "max_new_tokens of --preferred-sampling-params"
         )
+    if not _arguments_seen(joined):
+        return missing("default_output_tokens", "tokens", _PERHAPS_UNBOUNDED)
     return default("default_output_tokens", "unbounded", "", _UNBOUNDED)
 
 
