@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .capacity.chain import ChainLimits, chain
-from .capacity.limits import Limits, Longest, limits, longest
+from .capacity.limits import Limits, Longest, limits, longest, summed
+from .capacity.pool import Pool
 from .capacity.request import Shape
 from .engines.server import Role, Server
 from .evidence import Evidence
@@ -92,7 +93,21 @@ def describe(shape: Shape) -> str:
 
 def server_limits(server: Server, shape: Shape) -> Limits:
     """A shape whose client names no output is filled in by the server's default: unbounded means the whole context."""
-    return limits(server.pools, server.ceilings, shape.resolved(unnamed_output(server, shape.prompt)))
+    resolved = shape.resolved(unnamed_output(server, shape.prompt))
+    together = limits(server.pools, server.ceilings, resolved)
+    each = [limits(_of_rank(server, size), server.ceilings, resolved) for size in differing_pools(server)]
+    return summed(together, each) if each and together.admits.known and not together.refused else together
+
+
+def differing_pools(server: Server) -> tuple[Figure, ...]:
+    """The KV pool of each data-parallel rank, where all are known and they differ."""
+    kv = next((p for p in server.pools if p.name == "KV pool"), None)
+    by_rank = tuple(f for r in server.ranks if (f := r.figures.get("max_total_num_tokens")))
+    return by_rank if kv and kv.partitions > 1 and kv.size.low is not None and len(by_rank) == kv.partitions else ()
+
+
+def _of_rank(server: Server, size: Figure) -> list[Pool]:
+    return [replace(pool, size=size if pool.name == "KV pool" else pool.size, partitions=1) for pool in server.pools]
 
 
 def unnamed_output(server: Server, prompt: int) -> int:
@@ -127,8 +142,7 @@ def total_context(server: Server) -> Figure:
         return missing("total_context_tokens", "tokens", kv.size.note if kv else "no KV pool is known")
     if kv.partitions == 1:
         return kv.size.renamed("total_context_tokens")
-    by_rank = tuple(f for r in server.ranks if (f := r.figures.get("max_total_num_tokens")))
-    if kv.size.low is not None and len(by_rank) == kv.partitions:
+    if by_rank := differing_pools(server):
         note = f"sum over {kv.partitions} data-parallel ranks"
         return derived("total_context_tokens", sum(f.count for f in by_rank), "tokens", by_rank, note)
     return derived(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.evidence import DAY, log, metrics, start
 from ullage.capacity.request import Shape
-from ullage.deployment import Deployment, answer, total_context
+from ullage.deployment import Deployment, answer, server_limits, total_context
 from ullage.engines.read import read
-from ullage.engines.server import Role
+from ullage.engines.server import Role, Server
 
 
 def test_logs_of_two_hosts_with_one_name_and_port_stay_two_servers() -> None:
@@ -61,6 +66,33 @@ def test_ranks_with_different_pools_hold_their_sum() -> None:
     [server], _ = read([log("a.log", arguments, *pools, ready, *batches)])
     assert (server.says("max_total_num_tokens"), total_context(server).value) == (30_000, 70_000)
     assert server.use("room_tokens").value == 60_000
+
+
+def one_server(pools: Sequence[int], slots: int) -> Server:
+    """A server of one data-parallel rank a pool."""
+    arguments, *_, ready = start(min(pools), dp_size=len(pools))
+    stated = [
+        f"[{DAY} 10:00:50 DP{rank} TP{rank}] max_total_num_tokens={tokens}, max_running_requests={slots},"
+        " context_len=9999"
+        for rank, tokens in enumerate(pools)
+    ]
+    [server], _ = read([log("a.log", arguments, *stated, ready)])
+    return server
+
+
+@given(
+    st.lists(st.integers(5_000, 90_000), min_size=2, max_size=4),
+    st.integers(1, 64),
+    st.integers(1, 4_000),
+    st.integers(1, 500),
+)
+def test_ranks_hold_what_servers_of_their_sizes_hold(pools: list[int], slots: int, prompt: int, output: int) -> None:
+    together = server_limits(one_server(pools, slots), Shape(prompt, output))
+    apart = [server_limits(one_server([pool], slots), Shape(prompt, output)) for pool in pools]
+    assert together.safe.value == sum(a.safe.count for a in apart)
+    assert together.admits.value == sum(a.admits.count for a in apart)
+    highs = [a.admits.count if a.admits.high is None else a.admits.high for a in apart]
+    assert (together.admits.count if together.admits.high is None else together.admits.high) == sum(highs)
 
 
 def test_a_server_that_another_followed_in_its_log_may_have_ended() -> None:

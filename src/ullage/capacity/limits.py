@@ -5,6 +5,7 @@ request.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..figure import Figure, derived, missing
@@ -103,6 +104,36 @@ def limits(pools: Sequence[Pool], ceilings: Sequence[Ceiling], shape: Shape) -> 
     if refused:
         return _refused(shape, refused, counted, uncounted)
     return _least(shape, counted, uncounted, reach.may_refuse(shape))
+
+
+def summed(together: Limits, each: Sequence[Limits]) -> Limits:
+    """Partitions of different sizes: the sum of what each of them holds, instead of the least times their number."""
+    least = min(each, key=lambda part: part.safe.count)
+    return together._replace(
+        admits=_added([part.admits for part in each]),
+        safe=_added([part.safe for part in each]),
+        why=f"the least of {len(each)} ranks: {least.why}",
+        by_pool=tuple(map(_pool_over_ranks, together.by_pool, zip(*(part.by_pool for part in each), strict=True))),
+    )
+
+
+def _pool_over_ranks(together: PoolLimit, each: Sequence[PoolLimit]) -> PoolLimit:
+    admits = [part.admits for part in each]
+    now = [a.now for a in admits if a.now is not None]
+    added = Admitted(
+        sum(a.low for a in admits), sum(a.high for a in admits), sum(now) if len(now) == len(admits) else None
+    )
+    return PoolLimit(together.pool, added, sum(part.safe for part in each))
+
+
+def _added(figures: Sequence[Figure]) -> Figure:
+    first, note = figures[0], f"sum over {len(figures)} data-parallel ranks, each {figures[0].note}"
+    figure = derived(first.name, sum(f.count for f in figures), first.unit, tuple(figures), note)
+    if all(f.low is None and f.high is None for f in figures):
+        return figure
+    low = sum(f.count if f.low is None else f.low for f in figures)
+    high = sum(f.count if f.high is None else f.high for f in figures)
+    return replace(figure, low=low, high=high)
 
 
 def _ask(pool: Pool, shape: Shape) -> PoolLimit:
