@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.evidence import argv, log, start, ungrounded
-from ullage.findings.base import CATALOGUE, Finding
+from ullage.figure import Figure, Kind, Source, derived
+from ullage.findings.base import CATALOGUE, Confidence, Finding, Hit
 from ullage.report.model import report_on
 
 from . import access, limits, load, pools, router, starts
@@ -58,6 +59,23 @@ def test_its_evidence_says_where_it_comes_from(rule: str, scenario: Scenario) ->
 @pytest.mark.parametrize(("rule", "scenario"), EVERY)
 def test_it_keeps_silent(rule: str, scenario: Scenario) -> None:
     assert [finding.says for finding in found(scenario.silent, rule)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "doubtful", "confidence"),
+    [
+        (Kind.READ, False, Confidence.HIGH),
+        (Kind.CONFIGURED, False, Confidence.HIGH),
+        (Kind.DEFAULT, False, Confidence.MEDIUM),
+        (Kind.INFERRED, False, Confidence.MEDIUM),
+        (Kind.READ, True, Confidence.LOW),
+    ],
+)
+def test_a_finding_is_as_sure_as_the_weakest_figure_below_it(
+    kind: Kind, doubtful: bool, confidence: Confidence
+) -> None:
+    figure = derived("sum", 3, "", (Figure("part", 3, "", kind, Source("x", "line 1")),), "a sum")
+    assert Hit("x", "", (figure,), "", doubtful=doubtful).confidence is confidence
 
 
 def test_a_sound_deployment_has_no_findings() -> None:

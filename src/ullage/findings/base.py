@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..deployment import Deployment
-from ..figure import Figure
+from ..figure import Figure, Kind
 
 
 class Severity(str, Enum):
@@ -20,6 +20,15 @@ class Severity(str, Enum):
         return list(Severity).index(self)
 
 
+class Confidence(str, Enum):
+    HIGH = "high"  # every figure it stands on was read, asked for, or computed from such
+    MEDIUM = "medium"  # one of them is a default or an inference
+    LOW = "low"  # it holds only if something that is not known is so
+
+
+_ASSUMED = (Kind.DEFAULT, Kind.INFERRED, Kind.PREDICTED)
+
+
 class Hit(NamedTuple):
     """What a rule found in one place."""
 
@@ -28,6 +37,15 @@ class Hit(NamedTuple):
     evidence: tuple[Figure, ...]
     advice: str
     severity: Severity | None = None  # where it differs from the rule's
+    doubtful: bool = False  # it holds only if something that is not known is so
+
+    @property
+    def confidence(self) -> Confidence:
+        """By the weakest of the figures it stands on."""
+        if self.doubtful:
+            return Confidence.LOW
+        assumed = any(figure.kind in _ASSUMED for top in self.evidence for figure in top.walk())
+        return Confidence.MEDIUM if assumed else Confidence.HIGH
 
 
 class Finding(NamedTuple):
@@ -36,6 +54,7 @@ class Finding(NamedTuple):
     id: str
     subject: str
     severity: Severity
+    confidence: Confidence
     where: str
     says: str
     evidence: tuple[Figure, ...]

@@ -11,7 +11,16 @@ _SUBJECTS = ("load", "pools", "limits", "router", "starts", "access")  # what hu
 
 def findings(deployment: Deployment) -> list[Finding]:
     found = [
-        Finding(rule.id, rule.subject, hit.severity or rule.severity, hit.where, hit.says, hit.evidence, hit.advice)
+        Finding(
+            rule.id,
+            rule.subject,
+            hit.severity or rule.severity,
+            hit.confidence,
+            hit.where,
+            hit.says,
+            hit.evidence,
+            hit.advice,
+        )
         for rule in CATALOGUE.values()
         for hit in rule.check(deployment)
     ]

@@ -74,6 +74,7 @@ def prefill_window_cap(deployment: Deployment) -> Iterator[Hit]:
                 (cap, free, server.figure("version")),
                 "ask the server for its version (GET /server_info); if it is older, upgrade or raise"
                 f" --swa-full-tokens-ratio, or one prompt above {cap.count:,} is refused",
+                doubtful=True,
             )
 
 

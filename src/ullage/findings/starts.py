@@ -64,8 +64,9 @@ def ranks_disagree(deployment: Deployment) -> Iterator[Hit]:
     """Each data-parallel rank has a pool of its own, and a request lives in one rank: the sum of what each holds, not
     the sum of tokens.
 
-    Ranks of different size fill unevenly, and a long request may fit one and not the other. The limits here count every
-    rank at the least. Replicas behind one router that differ have the same effect.
+    Ranks of different size fill unevenly, and a long request may fit one and not the other. The limits here are the sum
+    over the ranks, which is reached only if each request is sent where there is room. Replicas behind one router that
+    differ have the same effect.
     """
     for server in deployment.workers:
         pools = {r.name: f for r in server.ranks if (f := r.figures.get("max_total_num_tokens"))}

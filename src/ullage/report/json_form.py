@@ -36,6 +36,7 @@ def to_data(report: Report) -> dict[str, Any]:
                 "id": f.id,
                 "subject": f.subject,
                 "severity": f.severity.value,
+                "confidence": f.confidence.value,
                 "where": f.where,
                 "says": f.says,
                 "advice": f.advice,

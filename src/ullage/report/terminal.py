@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..deployment import reach_of, total_context
 from ..engines.server import Role, Server
-from ..findings.base import Finding, Severity
+from ..findings.base import Confidence, Finding, Severity
 from .model import Report
 from .page import Column, Page
 from .rows import Row, consequences, identity, rows_of, sums, usage_rows
@@ -107,7 +107,8 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
     page.heading(f"Findings ({len(groups)})" if groups else "Findings: none")
     for found in groups.values():
         first, where = found[0], ", ".join(finding.where for finding in found)
-        page.say((first.severity.value, _STYLES[first.severity]), (f" {first.id}", "bold"), (f"  {where}", ""))
+        sure = "" if first.confidence is Confidence.HIGH else f" ({first.confidence.value} confidence)"
+        page.say((first.severity.value, _STYLES[first.severity]), (f" {first.id}", "bold"), (f"{sure}  {where}", ""))
         page.say((first.says, ""), indent=2)
         page.say((f"-> {first.advice}", ""), indent=2)
         for figure in first.evidence[:_EVIDENCE_SHOWN]:
