@@ -12,8 +12,8 @@ from tests.capacity.draws import PAGES, RATIOS, stated
 from tests.replay import sglang_decode, sglang_prefill, sglang_unified
 from ullage.capacity.limits import Limits, limits, longest
 from ullage.capacity.request import Shape
+from ullage.engines.join import Joined
 from ullage.engines.server import Role
-from ullage.engines.sglang.join import Joined
 from ullage.engines.sglang.pools import ceilings_of, pools_of, window_capped
 from ullage.figure import Figure, Source, read
 
@@ -155,7 +155,7 @@ def test_prefill_with_its_window_cap(
     replayed = sglang_prefill.admitted(
         pool=pool, page=page, prompt=prompt, max_running=running, window_cap=window_pool if capped else None
     )
-    by_window = next((p.admits.high for p in found.by_pool if p.pool.name == "window pool"), replayed)
+    by_window = next((p.admits.high for p in found.by_pool if p.admits and p.pool.name == "window pool"), replayed)
     assert found.admits.value == (0 if capped else min(replayed, by_window))
     assert (found.refused is not None and "window" in found.refused.what) == (capped and window_pool < pool)
 

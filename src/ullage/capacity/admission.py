@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from .demand import Demand
+from .demand import Holds
 from .request import Shape
 
 
@@ -29,9 +29,9 @@ class Admitted(NamedTuple):
 class Rule(Protocol):
     """An engine's test at the door of a pool of `size` units."""
 
-    def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted: ...
+    def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted: ...
 
-    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+    def why(self, size: int, demand: Holds, shape: Shape, count: int) -> str:
         """The sum that lets `count` in and turns the next away, in words."""
         ...
 
@@ -40,11 +40,11 @@ class Rule(Protocol):
 class FitsNow:
     """A request is let in while what it holds at admission is free; nothing is kept back for its growth."""
 
-    def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
+    def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted:
         each = demand.admitted(shape)
         return Admitted.exactly(max(0, (size - demand.common(shape)) // each) if each else size)
 
-    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+    def why(self, size: int, demand: Holds, shape: Shape, count: int) -> str:
         each, common = demand.admitted(shape), demand.common(shape)
         return spelled(
             size, count, each, common, f"each holds {each:,}" + (f", all share {common:,}" if common else "")

@@ -4,9 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from ..units import ceil_to, floor_to
 from .request import Shape
+
+
+class Holds(Protocol):
+    """Units of a pool that requests of a shape hold: together, and each, at admission and at the end."""
+
+    @property
+    def page(self) -> int: ...
+
+    @property
+    def shares(self) -> bool:
+        """Is a common prefix held once?"""
+        ...
+
+    def common(self, shape: Shape) -> int:
+        """Units that all requests of the shape hold together, once."""
+        ...
+
+    def admitted(self, shape: Shape) -> int:
+        """Units of one request that has its prompt in and has generated nothing."""
+        ...
+
+    def finished(self, shape: Shape) -> int:
+        """Units of one request at its full length."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +52,45 @@ class Demand:
     prompt_only: bool = False
 
     def units(self, tokens: int) -> int:
-        kept = tokens if self.window is None else min(tokens, self.window)
-        return ceil_to(self.fixed + -(-kept * self.per_token // 1), self.page)
+        return ceil_to(self.fixed + self._slope(tokens if self.window is None else min(tokens, self.window)), self.page)
 
     def common(self, shape: Shape) -> int:
-        """Units that all requests of the shape hold together, once."""
-        return floor_to(shape.shared, self.page) if self.shares and self.window is None else 0
+        return self._slope(self._common_tokens(shape))
 
     def admitted(self, shape: Shape) -> int:
-        """Units of one request that has its prompt in and has generated nothing."""
-        return self.units(shape.prompt - self.common(shape))
+        return self.units(shape.prompt - self._common_tokens(shape))
 
     def finished(self, shape: Shape) -> int:
-        """Units of one request at its full length."""
         tokens = shape.prompt if self.prompt_only else shape.total + self.draft
-        return self.units(tokens - self.common(shape))
+        return self.units(tokens - self._common_tokens(shape))
+
+    def _slope(self, tokens: int) -> int:
+        return int(-(-tokens * self.per_token // 1))
+
+    def _common_tokens(self, shape: Shape) -> int:
+        """The shared prefix in whole pages: what is left of it every request holds for itself."""
+        if not (self.shares and self.window is None and self.per_token):
+            return 0
+        tokens_a_page = Fraction(self.page) / self.per_token
+        return floor_to(shape.shared, tokens_a_page.numerator) if tokens_a_page.denominator == 1 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What a request holds in several groups of layers that draw on one pool."""
+
+    groups: tuple[Demand, ...]
+    page: int = 1
+
+    @property
+    def shares(self) -> bool:
+        return any(group.shares for group in self.groups)
+
+    def common(self, shape: Shape) -> int:
+        return sum(group.common(shape) for group in self.groups)
+
+    def admitted(self, shape: Shape) -> int:
+        return sum(group.admitted(shape) for group in self.groups)
+
+    def finished(self, shape: Shape) -> int:
+        return sum(group.finished(shape) for group in self.groups)

@@ -43,7 +43,7 @@ class PoolLimit(NamedTuple):
     """What one pool, all its partitions together, says of a shape."""
 
     pool: Pool
-    admits: Admitted
+    admits: Admitted | None  # None: the pool has no test at the door
     safe: int
 
 
@@ -99,10 +99,10 @@ def limits(pools: Sequence[Pool], ceilings: Sequence[Ceiling], shape: Shape) -> 
     refused = reach.refuses(shape)
     counted = [_ask(pool, shape) for pool in pools if pool.counted]
     uncounted = tuple(pool for pool in pools if not pool.counted)
-    if not counted:
-        return _unknown(shape, uncounted, refused)
-    if refused:
+    if refused and counted:
         return _refused(shape, refused, counted, uncounted)
+    if all(limit.admits is None for limit in counted):
+        return _unknown(shape, uncounted, refused)
     return _least(shape, counted, uncounted, reach.may_refuse(shape))
 
 
@@ -118,7 +118,9 @@ def summed(together: Limits, each: Sequence[Limits]) -> Limits:
 
 
 def _pool_over_ranks(together: PoolLimit, each: Sequence[PoolLimit]) -> PoolLimit:
-    admits = [part.admits for part in each]
+    admits = [part.admits for part in each if part.admits]
+    if not admits:
+        return PoolLimit(together.pool, None, sum(part.safe for part in each))
     now = [a.now for a in admits if a.now is not None]
     added = Admitted(
         sum(a.low for a in admits), sum(a.high for a in admits), sum(now) if len(now) == len(admits) else None
@@ -138,18 +140,21 @@ def _added(figures: Sequence[Figure]) -> Figure:
 
 def _ask(pool: Pool, shape: Shape) -> PoolLimit:
     assert pool.demand is not None
+    if pool.rule is None:
+        return PoolLimit(pool, None, pool.holds(shape))
     admits = pool.rule.admits(pool.size.count, pool.demand, shape).times(pool.partitions)
     return PoolLimit(pool, admits, pool.holds(shape))
 
 
 def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], perhaps: Ceiling | None) -> Limits:
-    at_low = min(counted, key=lambda c: c.admits.low)
-    at_high = min(counted, key=lambda c: c.admits.high)
+    doors = [(c.pool, c.admits) for c in counted if c.admits is not None]
+    low_pool, at_low = min(doors, key=lambda door: door[1].low)
+    high_pool, at_high = min(doors, key=lambda door: door[1].high)
     full = min(counted, key=lambda c: c.safe)
-    now = min(c.admits.now if c.admits.now is not None else c.admits.high for c in counted)
-    live = any(c.admits.now is not None for c in counted)
-    admitted = Admitted(at_low.admits.low, at_high.admits.high, now if live else None)
-    safe_from = full if full.safe <= admitted.low else at_low
+    now = min(a.now if a.now is not None else a.high for _, a in doors)
+    live = any(a.now is not None for _, a in doors)
+    admitted = Admitted(at_low.low, at_high.high, now if live else None)
+    safe_pool = full.pool if full.safe <= admitted.low else low_pool
     return Limits(
         shape=shape,
         admits=_admits_figure(admitted, counted, uncounted),
@@ -157,14 +162,14 @@ def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], 
             "safe",
             min(full.safe, admitted.low),
             "requests",
-            _inputs(safe_from.pool),
+            _inputs(safe_pool),
             "all can finish at their full length; never more than are admitted",
         ),
-        binds=at_high.pool.name if at_low.pool is at_high.pool else f"{at_low.pool.name} to {at_high.pool.name}",
-        safe_binds=safe_from.pool.name,
-        beyond=at_high.pool.beyond,
+        binds=high_pool.name if low_pool is high_pool else f"{low_pool.name} to {high_pool.name}",
+        safe_binds=safe_pool.name,
+        beyond=high_pool.beyond,
         overflow=full.pool.overflow if full.safe < admitted.high else "",
-        why=_sum(at_high.pool, shape, at_high.admits.high),
+        why=_sum(high_pool, shape, at_high.high),
         by_pool=tuple(counted),
         uncounted=uncounted,
         perhaps_refused=perhaps,
@@ -173,6 +178,7 @@ def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], 
 
 def _sum(pool: Pool, shape: Shape, admitted: int) -> str:
     assert pool.demand is not None
+    assert pool.rule is not None
     ranks = f" on each of {pool.partitions} ranks" if pool.partitions > 1 else ""
     return f"{pool.name}{ranks}: {pool.rule.why(pool.size.count, pool.demand, shape, admitted // pool.partitions)}"
 

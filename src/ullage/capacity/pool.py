@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..figure import Figure
 from .admission import Rule
-from .demand import Demand
+from .demand import Holds
 from .request import Shape
 
 
@@ -17,8 +17,8 @@ class Pool:
     name: str
     unit: str
     size: Figure
-    rule: Rule
-    demand: Demand | None  # None: what a request holds of it is not known; `unknown` says why
+    rule: Rule | None  # None: nobody asks at the door whether a request will fit
+    demand: Holds | None  # None: what a request holds of it is not known; `unknown` says why
     partitions: int = 1
     beyond: str = ""  # what happens to one request more
     overflow: str = ""  # what happens when admitted requests outgrow the pool

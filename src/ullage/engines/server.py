@@ -58,6 +58,24 @@ class Rank(NamedTuple):
     figures: Mapping[str, Figure]
 
 
+class Level(NamedTuple):
+    """How full a pool is, in its unit, all partitions together. Each part may be missing, with its reason."""
+
+    pool: str
+    size: Figure
+    used: Figure  # held by requests
+    evictable: Figure  # kept for reuse, and given back on demand
+    reserved: Figure  # kept back: nobody can be given it
+    free: Figure
+
+
+class Queue(NamedTuple):
+    """Requests that wait, and for what, under the engine's own word."""
+
+    label: str
+    waiting: Figure
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """`figures` holds the trusted figure of each quantity under the engine's own name; `usage` what is in use now."""
@@ -70,6 +88,9 @@ class Server:
     pools: tuple[Pool, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     usage: Mapping[str, Figure] = field(default_factory=dict)
+    running: Figure = field(default_factory=lambda: missing("running_requests", "requests", "not known"))
+    queues: tuple[Queue, ...] = ()
+    levels: tuple[Level, ...] = ()
     default_output: Figure = field(default_factory=lambda: missing("default_output_tokens", "tokens", "not known"))
     ranks: tuple[Rank, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()

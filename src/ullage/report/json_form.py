@@ -117,9 +117,9 @@ def _limits(label: str, found: Limits) -> dict[str, Any]:
         "by_pool": [
             {
                 "pool": p.pool.name,
-                "admits_low": p.admits.low,
-                "admits_high": p.admits.high,
-                "admits_now": p.admits.now,
+                "admits_low": p.admits.low if p.admits else None,
+                "admits_high": p.admits.high if p.admits else None,
+                "admits_now": p.admits.now if p.admits else None,
                 "safe": p.safe,
             }
             for p in found.by_pool

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...capacity.admission import Admitted, spelled
-from ...capacity.demand import Demand
+from ...capacity.demand import Holds
 from ...capacity.request import Shape
 from ...units import floor_to
 
@@ -35,11 +35,11 @@ class DecodeReserve:
     reserved: int = RESERVED_DECODE_TOKENS
     clip: int = CLIP_TOKENS
 
-    def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
+    def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted:
         counts = [_first_failing(sums, floor_to(size, demand.page)) for sums in self._both(demand, shape)]
         return Admitted(min(counts), max(counts))
 
-    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+    def why(self, size: int, demand: Holds, shape: Shape, count: int) -> str:
         size, hold = floor_to(size, demand.page), demand.admitted(shape)
         opening = f"each holds {hold:,} and keeps {self.reserved:,} back"
         if (count + 1) * (hold + self.reserved) > size:
@@ -49,7 +49,7 @@ class DecodeReserve:
         taken = count * (hold + self.reserved)
         return f"{opening}; {count:,} take {taken:,} of {size:,}, one more with its output needs {needed:,}"
 
-    def _both(self, demand: Demand, shape: Shape) -> tuple[list[_Sum], list[_Sum]]:
+    def _both(self, demand: Holds, shape: Shape) -> tuple[list[_Sum], list[_Sum]]:
         """What the pool must hold for one more when k are in: while they run, and while they are in transfer."""
         prompt, hold = shape.prompt, demand.admitted(shape)
         each, whole = hold + self.reserved, prompt + min(shape.named_output, self.clip)
@@ -109,21 +109,21 @@ class TokenRatio:
         high = min(INIT_RATIO * Fraction(str(conservativeness)), Fraction(1))
         return cls(high * MIN_RATIO_FACTOR, high, None if live is None else Fraction(str(live)))
 
-    def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
+    def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted:
         now = None if self.live is None else self._at(self.live, size, demand, shape)
         tight, loose = self._at(self.high, size, demand, shape), self._at(self.low, size, demand, shape)
         return Admitted(
             min(tight, loose, loose if now is None else now), max(tight, loose, loose if now is None else now), now
         )
 
-    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+    def why(self, size: int, demand: Holds, shape: Shape, count: int) -> str:
         hold, common, future = demand.admitted(shape), demand.common(shape), min(shape.named_output, self.clip)
         kept = f", {float(self.low):.3g} to {float(self.high):.3g} of {future:,} output kept back" if future else ""
         shared = f"; all share {common:,}" if common else ""
         need = shape.prompt - common + future + demand.page
         return f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more enters while over {need:,} are free"
 
-    def _at(self, ratio: Fraction, size: int, demand: Demand, shape: Shape) -> int:
+    def _at(self, ratio: Fraction, size: int, demand: Holds, shape: Shape) -> int:
         future = min(shape.named_output, self.clip)
         room = floor_to(size, demand.page) - (shape.prompt + future + demand.page)
         return _first_reaching(demand.admitted(shape) + ratio * future, room)
@@ -135,11 +135,11 @@ class PrefillPass:
     ended.
     """
 
-    def admits(self, size: int, demand: Demand, shape: Shape) -> Admitted:
+    def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted:
         room = floor_to(size, demand.page) - (shape.prompt + 1 + demand.page)
         return Admitted.exactly(_first_reaching(demand.admitted(shape), room))
 
-    def why(self, size: int, demand: Demand, shape: Shape, count: int) -> str:
+    def why(self, size: int, demand: Holds, shape: Shape, count: int) -> str:
         hold, need = demand.admitted(shape), shape.prompt + 1 + demand.page
         return (
             f"each holds {hold:,} until its transfer has ended; {count:,} take {count * hold:,} of {size:,}, "

@@ -1,41 +1,13 @@
-"""Facts: what one piece of evidence says of one SGLang server, before the pieces are joined."""
+"""SGLang's arguments and quantities as figures: which of them bear on capacity, and what is no value of one."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
-from ...evidence import Evidence
 from ...figure import Figure, Kind, Source
-from ..server import EarlierStart, Role
+from ..facts import number, plain
+from ..server import Role
 from .quantities import unit_of
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """`args`: what was asked for (arguments). `effective`: what is in effect. `usage`: what is in use now, and per
-    rank.
-    """
-
-    evidence: Evidence
-    topic: str
-    args: Mapping[str, Figure] = field(default_factory=dict)
-    effective: Mapping[str, Figure] = field(default_factory=dict)
-    usage: Mapping[str, Figure] = field(default_factory=dict)
-    rank_usage: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
-    role: Role = Role.UNKNOWN
-    earlier: tuple[EarlierStart, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def word(self, *names: str) -> str | None:
-        """The first of these that is known, as text."""
-        for name in names:
-            figure = self.effective.get(name) or self.args.get(name)
-            if figure is not None and figure.known:
-                return str(figure.value)
-        return None
-
 
 # Arguments that bear on capacity or identity, by the name they have in ServerArgs. Others are not carried along.
 ARGUMENTS = frozenset(
@@ -92,20 +64,6 @@ def _fits(name: str, value: object) -> bool:
     return is_number and (name not in _SIZES or (isinstance(value, int) and value >= 1))
 
 
-def plain(value: object) -> bool:
-    """A word, a flag, or a number that is one (NaN, infinities and absurd magnitudes are no quantity)."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return math.isfinite(value) and abs(value) < 1e15
-    return isinstance(value, (str, bool))
-
-
-def number(value: object) -> int | float | None:
-    """A quantity, or None for anything that is not one (words, NaN, negative counts)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not plain(value) or value < 0:
-        return None
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None) -> dict[str, Figure]:
     """(name, value, source) triples as figures; what is not a quantity is left out. The first of a name counts."""
     figures: dict[str, Figure] = {}
@@ -116,29 +74,12 @@ def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None)
     return figures
 
 
-def refused(pairs: Iterable[tuple[str, object, Source]]) -> tuple[str, ...]:
-    """What the evidence states and no server can have, in words; `readings` leaves it out."""
-    return tuple(
-        f"{source} states {value:g}, which is no quantity: not used"
-        for _, value, source in pairs
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and number(value) is None
-    )
-
-
 def quantity(name: str, value: object) -> int | float | None:
     """A number that this quantity can have: no pool and no limit of a server that runs is 0, or a fraction."""
     found = number(value)
     if name in _LIMITS and not (isinstance(found, int) and found >= 1):
         return None
     return found
-
-
-def words(pairs: Iterable[tuple[str, object, Source]]) -> dict[str, Figure]:
-    return {
-        name: Figure(name, value, "", Kind.READ, source)
-        for name, value, source in pairs
-        if isinstance(value, str) and value
-    }
 
 
 def role_of(mode: object) -> Role:

@@ -7,7 +7,8 @@ from itertools import pairwise, takewhile
 
 from ...evidence import Argv, Evidence
 from ...figure import Source
-from .facts import ARGUMENTS, Facts, argument_figures, role_of
+from ..facts import Facts
+from .facts import ARGUMENTS, argument_figures, role_of
 
 _SHORT = {
     "model": "model_path",

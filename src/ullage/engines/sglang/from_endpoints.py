@@ -7,8 +7,9 @@ from typing import Any
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source
+from ..facts import Facts, number, refused, words
 from ..server import Role
-from .facts import Facts, argument_figures, number, readings, refused, role_of, words
+from .facts import argument_figures, readings, role_of
 from .ranks import least_of, over_ranks, rank_limits, ranks_counted
 
 _MEMORY = {

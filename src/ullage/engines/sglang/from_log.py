@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from ...evidence import Evidence, Log
 from ...figure import Figure, Kind
+from ..facts import Facts
 from ..server import EarlierStart
-from .facts import Facts, argument_figures
+from .facts import argument_figures
 from .lines import Step, split_tag
 from .log_readings import figure_of, source_of
 from .log_start import rank_figures, start_figures

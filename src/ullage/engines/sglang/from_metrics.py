@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
+from ..facts import Facts, refused
 from ..server import Role
-from .facts import Facts, argument_figures, quantity, refused, role_of
+from .facts import argument_figures, quantity, role_of
 from .quantities import unit_of
 from .ranks import POOL, least_of, over_ranks, ranks_counted
 

@@ -12,9 +12,9 @@ from ...capacity.limits import Ceiling
 from ...capacity.pool import Pool
 from ...figure import Figure, default, derived, inferred, missing
 from ...units import floor_to
+from ..join import Joined
 from ..server import Role
 from .admission import RESERVED_DECODE_TOKENS, DecodeReserve, PrefillPass, TokenRatio
-from .join import Joined
 
 V4_PAGE, V4_WINDOW, V4_WINDOW_RATIO = 256, 128, 0.1  # forced by the engine for DeepSeek-V4 (facts: model hook, 2026)
 _UNCAPPED_SINCE = (0, 5, 13)  # PR 26607 was merged at the beginning of June 2026; 0.5.12 is of May, 0.5.13 of mid-June

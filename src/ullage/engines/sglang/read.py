@@ -7,9 +7,11 @@ from typing import Any
 
 from ...evidence import Argv, Document, Evidence, Log, Samples
 from ...figure import Figure, derived
+from ..facts import Facts
+from ..grouping import group
+from ..join import Joined
 from ..server import Rank, Role, Server
 from .deepseek_v4 import context_bytes_per_token
-from .facts import Facts
 from .flags import from_argv, is_sglang
 from .from_endpoints import (
     from_loads,
@@ -22,8 +24,7 @@ from .from_endpoints import (
     looks_like_server_info,
 )
 from .from_metrics import from_metrics, looks_like_sglang, pages_of
-from .grouping import group
-from .join import Joined, join
+from .join import TRUST, join
 from .pools import ceilings_of, pools_of, window_capped
 from .quantities import unit_of
 from .settings import default_output, settings_of
@@ -56,7 +57,7 @@ def facts_of(evidence: Evidence) -> list[Facts]:
 
 
 def servers(facts: Sequence[Facts]) -> list[Server]:
-    return [_server(join(parts)) for parts in group(facts)]
+    return [_server(join(parts)) for parts in group(facts, TRUST)]
 
 
 def _server(joined: Joined) -> Server:

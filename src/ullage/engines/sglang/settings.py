@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from ...figure import Figure, default, derived, missing
+from ..join import Joined
 from ..server import Setting
-from .join import Joined
 
 # label, argument, quantity in effect, unit, what it means when nothing was asked
 _ROWS = (

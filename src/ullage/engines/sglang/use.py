@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...figure import Figure, derived, missing
-from .join import Joined
+from ..join import Joined
 
 
 def pool_use(joined: Joined) -> dict[str, Figure]:

@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ..server import Role
 from .facts import Facts
-
-# What a server states of itself when asked outranks its log (which may be of another start); gauges can be stale.
-TRUST = ("server_info", "loads", "metrics", "log", "models", "model_info", "flags")
+from .server import Role
+from .trust import Trust
 
 Score = tuple[int, int]
 _NONE = (-1, 0)
 
 
-def group(facts: Sequence[Facts]) -> list[list[Facts]]:
+def group(facts: Sequence[Facts], trust: Trust) -> list[list[Facts]]:
     """Facts of one server together. What fits several servers equally well stays by itself, and says so."""
     groups: list[list[Facts]] = []
-    for topic in TRUST:
+    for topic in trust.effective:
         waiting = sorted((f for f in facts if f.topic == topic), key=_node)
-        while found := next(_sure(groups, waiting), None):
+        while found := next(_sure(groups, waiting, trust), None):
             held, fact = found
             held.append(fact)
             waiting = [other for other in waiting if other is not fact]
         for fact in waiting:
             _alone(groups, fact)
-    return [_doubted(held, groups) for held in groups]
+    return [_doubted(held, groups, trust) for held in groups]
 
 
-def _sure(groups: list[list[Facts]], waiting: list[Facts]) -> Iterator[tuple[list[Facts], Facts]]:
+def _sure(groups: list[list[Facts]], waiting: list[Facts], trust: Trust) -> Iterator[tuple[list[Facts], Facts]]:
     """Pairs in which neither the fact fits another server as well, nor another fact of its kind fits the server."""
     for fact in waiting:
-        best = _best(groups, fact)
-        if len(best) == 1 and not _is_rivalled(best[0], fact, waiting):
+        best = _best(groups, fact, trust)
+        if len(best) == 1 and not _is_rivalled(best[0], fact, waiting, trust):
             yield best[0], fact
 
 
-def _best(groups: list[list[Facts]], fact: Facts) -> list[list[Facts]]:
-    top = max((_agreement(held, fact) for held in groups), default=_NONE)
-    return [held for held in groups if _agreement(held, fact) == top] if top > _NONE else []
+def _best(groups: list[list[Facts]], fact: Facts, trust: Trust) -> list[list[Facts]]:
+    top = max((_agreement(held, fact, trust) for held in groups), default=_NONE)
+    return [held for held in groups if _agreement(held, fact, trust) == top] if top > _NONE else []
 
 
-def _is_rivalled(held: list[Facts], fact: Facts, waiting: list[Facts]) -> bool:
-    score = _agreement(held, fact)
-    return any(_agreement(held, other) >= score and not _are_one(fact, other) for other in waiting if other is not fact)
+def _is_rivalled(held: list[Facts], fact: Facts, waiting: list[Facts], trust: Trust) -> bool:
+    score = _agreement(held, fact, trust)
+    return any(
+        _agreement(held, other, trust) >= score and not _are_one(fact, other) for other in waiting if other is not fact
+    )
 
 
 def _alone(groups: list[list[Facts]], fact: Facts) -> None:
@@ -56,9 +56,9 @@ def _alone(groups: list[list[Facts]], fact: Facts) -> None:
         groups.append([fact])
 
 
-def _doubted(held: list[Facts], groups: list[list[Facts]]) -> list[Facts]:
+def _doubted(held: list[Facts], groups: list[list[Facts]], trust: Trust) -> list[Facts]:
     """A piece that stayed by itself although it fits other servers says so."""
-    fits = len(held) == 1 and any(_best([other], held[0]) for other in groups if other is not held)
+    fits = len(held) == 1 and any(_best([other], held[0], trust) for other in groups if other is not held)
     if not fits or held[0].topic in ("server_info", "log"):
         return held
     return [replace(held[0], notes=(*held[0].notes, "nothing tells which of the servers this is evidence of"))]
@@ -84,7 +84,7 @@ def _node(fact: Facts) -> int:
     return int(word) if word.isdigit() else 0
 
 
-def _agreement(held: list[Facts], fact: Facts) -> Score:
+def _agreement(held: list[Facts], fact: Facts, trust: Trust) -> Score:
     """How many identifying statements agree; below 0 where one contradicts, or the kind of evidence is there already.
     Where that decides nothing, files of one folder belong together.
     """
@@ -92,12 +92,12 @@ def _agreement(held: list[Facts], fact: Facts) -> Score:
         return 99, 0
     if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):
         return _NONE
-    scores = [_same(held, fact, name) for name in ("model_path", "served_model_name", "port")]
+    scores = [_same(held, fact, name) for name in trust.identity]
     scores.append(_same_role({h.role for h in held}, fact.role))
     if -1 in scores:
         return _NONE
     folders = {_folder(h) for h in held}
-    return 1 + sum(scores) + 4 * max(_same(held, fact, "max_total_num_tokens"), 0), int(_folder(fact) in folders)
+    return 1 + sum(scores) + 4 * max(_same(held, fact, trust.pool), 0), int(_folder(fact) in folders)
 
 
 def _is_other_url(held: list[Facts], fact: Facts) -> bool:

@@ -1,0 +1,109 @@
+"""Pieces of evidence joined into one server: which to trust, and where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..figure import Figure, Kind
+from .facts import Facts
+from .server import Disagreement, EarlierStart, Role
+from .trust import Trust
+
+_ROUNDED = 0.006  # memory figures are printed with two decimals
+
+
+@dataclass
+class Joined:
+    """One server's facts together."""
+
+    parts: list[Facts] = field(default_factory=list)
+    args: dict[str, Figure] = field(default_factory=dict)
+    effective: dict[str, Figure] = field(default_factory=dict)
+    usage: dict[str, Figure] = field(default_factory=dict)
+    role: Role = Role.UNKNOWN
+    earlier: tuple[EarlierStart, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+
+    def known(self, name: str) -> Figure | None:
+        """What is in effect, else what was asked for."""
+        return self.effective.get(name) or self.args.get(name)
+
+    def on(self, name: str) -> bool:
+        figure = self.known(name)
+        return figure is not None and figure.value is True
+
+    def whole(self, name: str) -> int | None:
+        """The value of a known whole number, or None."""
+        figure = self.known(name)
+        return figure.value if figure is not None and type(figure.value) is int else None
+
+
+def join(parts: list[Facts], trust: Trust) -> Joined:
+    joined = Joined(parts)
+    joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
+    joined.args = first_of(ordered(parts, trust.asked), "args")
+    joined.effective = first_of(ordered(parts, trust.effective), "effective")
+    for part in ordered(parts, trust.resolved_by):
+        for name in trust.resolved & part.args.keys():
+            held = joined.effective.get(name)
+            if held is None or held.kind is Kind.INFERRED:
+                joined.effective[name] = _in_effect(part.args[name])
+    joined.usage = first_of(ordered(parts, trust.usage), "usage")
+    joined.earlier = tuple(start for p in parts for start in p.earlier)
+    joined.disagreements = tuple(_disagreements(parts, trust))
+    return joined
+
+
+def _in_effect(figure: Figure) -> Figure:
+    return replace(figure, kind=Kind.READ, note="as the server resolved its arguments")
+
+
+def ordered(parts: Iterable[Facts], topics: Sequence[str]) -> list[Facts]:
+    """The parts of these topics, in their order."""
+    return sorted((p for p in parts if p.topic in topics), key=lambda p: topics.index(p.topic))
+
+
+def first_of(parts: Sequence[Facts], of: str) -> dict[str, Figure]:
+    """Every quantity under `of` (args, effective, usage) as the first part that states it does."""
+    found: dict[str, Figure] = {}
+    for part in parts:
+        for name, figure in getattr(part, of).items():
+            found.setdefault(name, figure)
+    return found
+
+
+def _disagreements(parts: Sequence[Facts], trust: Trust) -> Iterable[Disagreement]:
+    told = _one_of_a_kind(ordered(parts, trust.effective))
+    for name in dict.fromkeys(name for p in told for name in p.effective):
+        stated = [p.effective[name] for p in told if name in p.effective]
+        figures = [figure for figure in stated if figure.kind is not Kind.INFERRED]
+        if name not in trust.loose and _differ(figures):
+            yield Disagreement(
+                name,
+                tuple(figures),
+                "what the server says of itself when asked outranks its log, which may be of another start",
+            )
+    asked = ordered(parts, trust.asked_by)
+    for name in dict.fromkeys(name for p in asked for name in p.args):
+        figures = [p.args[name] for p in asked if name in p.args]
+        if name not in ("api_key", "admin_api_key", "host") and _differ(figures):
+            yield Disagreement(
+                name, tuple(figures), "the running server's own arguments outrank a command line that was given to us"
+            )
+
+
+def _one_of_a_kind(parts: Iterable[Facts]) -> list[Facts]:
+    """The logs of several nodes tell of different GPUs: that is no disagreement."""
+    return list({p.topic: p for p in reversed(list(parts))}.values())[::-1]
+
+
+def _differ(figures: Sequence[Figure]) -> bool:
+    first = next(iter(figures), None)
+    return first is not None and any(not _equal(first, other) for other in figures[1:])
+
+
+def _equal(a: Figure, b: Figure) -> bool:
+    if isinstance(a.value, (int, float)) and isinstance(b.value, (int, float)):
+        return abs(a.value - b.value) <= (_ROUNDED if a.unit == "GiB" else 1e-9)
+    return str(a.value).lower() == str(b.value).lower()
