@@ -80,6 +80,7 @@ class Evidence(NamedTuple):
     topic: str
     read_at: datetime
     content: Content
+    remark: str = ""  # how it was read, where that bears on whether it can be believed
 
     @property
     def failed(self) -> bool:

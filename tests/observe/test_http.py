@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import math
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -138,7 +135,7 @@ def test_a_host_that_cannot_be_looked_up_is_unreachable(host: str) -> None:
 
 
 def test_a_fault_of_ullage_itself_is_not_the_servers() -> None:
-    fault = from_error(KeyError("x"), 2.0, MASKER)
+    fault = from_error(KeyError("x"), MASKER)
     assert (fault.status, fault.reason) == ("not understood", "Ullage failed on this answer (KeyError: 'x')")
 
 
@@ -187,68 +184,6 @@ def test_ipv6() -> None:
             assert isinstance(ask(f"{server.url}/json"), Document)
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed, so there is no certificate to test with")
-    folder = tmp_path_factory.mktemp("tls")
-    crt, key = folder / "crt.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            openssl,
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-            "-keyout",
-            str(key),
-            "-out",
-            str(crt),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return crt, key
-
-
-@pytest.fixture
-def tls_url(certificate: tuple[Path, Path]) -> Iterator[str]:
-    with running(tls=certificate) as server:
-        yield server.url.replace("http://", "https://")
-
-
-def test_an_unknown_certificate_is_refused_with_what_to_do(tls_url: str) -> None:
-    found = failure(f"{tls_url}/json")
-    assert found.status == "tls"
-    assert found.advice == "--cacert FILE or --insecure"
-
-
-def test_a_known_certificate_is_accepted(tls_url: str, certificate: tuple[Path, Path]) -> None:
-    assert isinstance(ask(f"{tls_url}/json", Access(cacert=str(certificate[0]))), Document)
-
-
-def test_insecure_accepts_any_certificate(tls_url: str) -> None:
-    assert isinstance(ask(f"{tls_url}/json", Access(insecure=True)), Document)
-
-
-def test_a_missing_ca_file_is_a_failure(tls_url: str) -> None:
-    found = failure(f"{tls_url}/json", Access(cacert="/no/such/file.pem"))
-    assert (found.status, found.reason) == ("tls", "the --cacert file cannot be read")
-
-
-def test_tls_to_a_plain_server(server: Server) -> None:
-    found = failure(server.url.replace("http:", "https:") + "/json")
-    assert (found.status, found.advice) == ("tls", "use http:// instead of https://")
 
 
 def test_reading_files_does_not_import_the_http_library() -> None:

@@ -69,8 +69,10 @@ def _named(target: str, options: Options) -> list[Target]:
     """A file that exists, a spec, or a URL. A word without a scheme is a URL when it looks like host:port and no file
     has that name.
     """
-    if target == "-" or (os.path.exists(target) and not target.endswith(".toml")):
+    if target == "-":
         return [Target(target, is_url=False)]
+    if os.path.exists(target) and not target.endswith(".toml"):
+        return [_of_socket(target, options) or Target(target, is_url=False)]
     if target.endswith(".toml"):
         return read_spec(target)
     if "://" not in target and not _looks_like_address(target):
@@ -79,21 +81,42 @@ def _named(target: str, options: Options) -> list[Target]:
         raise UsageError(f"{shown(target)}: no such file, and not a URL", "write http://HOST:PORT for a server")
     from ..observe.targets import normalise
 
-    url = normalise(target)
-    return [Target(url, True, _key_env(url, options), options.cacert, options.insecure)]
+    return [_of_url(normalise(target), options)]
+
+
+def _of_url(url: str, options: Options) -> Target:
+    return Target(url, True, _key_env(url, options), options.cacert, options.insecure)
+
+
+def _of_socket(path: str, options: Options) -> Target | None:
+    """The server on the Unix socket at this path; None for a file."""
+    if os.path.isfile(path):
+        return None
+    from ..observe.targets import is_socket, on_socket
+
+    return _of_url(on_socket(path), options) if is_socket(path) else None
 
 
 def _looks_like_address(target: str) -> bool:
+    """host:port, localhost, an IPv6 address, or unix:/PATH."""
     host, colon, rest = target.partition(":")
-    return bool(colon and host and rest.split("/")[0].isdigit()) or host in ("localhost",) or target.startswith("[")
+    has_port = bool(colon and host and rest.split("/")[0].isdigit())
+    return has_port or host == "localhost" or ":" in rest or target.startswith(("[", "unix:/"))
 
 
 def _key_env(url: str, options: Options) -> str | None:
     for entry in options.key_envs:
         where, equals, name = entry.rpartition("=")
-        if equals and _lies_under(url, where):
+        if equals and _lies_under(url, _normal(where)):
             return name
     return next((entry for entry in options.key_envs if "=" not in entry), None)
+
+
+def _normal(url: str) -> str:
+    """As targets are named: localhost:30000 is http://localhost:30000."""
+    from ..observe.targets import normalise
+
+    return normalise(url)
 
 
 def _lies_under(url: str, where: str) -> bool:
@@ -174,6 +197,12 @@ def _beyond(router: Server) -> list[str]:
     port = router.figure("prometheus_port")
     if not router.name.startswith("http") or (not port.known and router.figure("retry_max_retries").known):
         return workers
-    host = router.name.split("://", 1)[1].split("/", 1)[0].rsplit("@", 1)[-1]
-    bare = host if host.endswith("]") or ":" not in host else host.rsplit(":", 1)[0]
-    return [*workers, f"http://{bare}:{port.value or _METRICS_PORT}/metrics"]
+    return [*workers, f"http://{_host(router.name)}:{port.value or _METRICS_PORT}/metrics"]
+
+
+def _host(url: str) -> str:
+    """The host of a URL, in its brackets where it is an IPv6 address; a Unix socket is on this one."""
+    host = url.split("://", 1)[1].split("/", 1)[0].rsplit("@", 1)[-1]
+    if host == "unix:":
+        return "localhost"
+    return host if host.endswith("]") or ":" not in host else host.rsplit(":", 1)[0]

@@ -58,7 +58,13 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
             unclaimed.append(Unclaimed(item, _why(item)))
     servers = told_apart([*sglang_read.servers(facts), *router_read.servers(routers)])
     names = {server.name for server in servers}
-    return [_with_workers(_with_unread(server, items), names) for server in servers], unclaimed
+    return [_with_remarks(_with_workers(_with_unread(server, items), names)) for server in servers], unclaimed
+
+
+def _with_remarks(server: Server) -> Server:
+    """What bears on whether its evidence can be believed, each once."""
+    remarks = dict.fromkeys(item.remark for item in server.evidence if item.remark)
+    return replace(server, notes=(*server.notes, *remarks)) if remarks else server
 
 
 def _with_workers(server: Server, names: set[str]) -> Server:

@@ -96,7 +96,7 @@ class _Reader:
             self._hung.add(question.base)
         else:
             self._hung.discard(question.base)
-        return evidence._replace(origin=Origin(self._masker.text(question.base)))
+        return evidence._replace(origin=Origin(self._masker.text(question.base).rstrip(":")))
 
 
 def _in_turn(jobs: list[tuple[_Question, str]]) -> list[tuple[_Question, str]]:

@@ -20,6 +20,15 @@ class TooLargeError(Exception):
         super().__init__(f"the answer is larger than {limit / _MIB:g} MiB")
 
 
+class EventStreamError(Exception):
+    """The answer is a stream of events, which has no end."""
+
+
+class PackingError(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the answer is packed with {name}, which was not asked for")
+
+
 class CaFileError(Exception):
     pass
 
@@ -51,7 +60,10 @@ def break_off(connection: HTTPConnection | None) -> None:
             sock.shutdown(socket.SHUT_RDWR)
 
 
-def timeout(seconds: float) -> Failure:
+def timeout(seconds: float, received: int = 0) -> Failure:
+    if received:
+        reason = f"still sending after {seconds:g} s, {received:,} bytes so far"
+        return Failure("timeout", reason, "it may be a stream without end; --timeout SECONDS waits longer")
     reason = f"no full answer within {seconds:g} s"
     return Failure("timeout", reason, "the server may hang or load; --timeout SECONDS waits longer")
 
@@ -89,7 +101,8 @@ def mark_cut(content: Content) -> Content:
     return content
 
 
-def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
+def from_error(error: Exception, masker: Masker, *, own_ca: bool = False) -> Failure:
+    """`own_ca`: the user named a CA file."""
     import zlib
     from ssl import SSLError
 
@@ -98,10 +111,12 @@ def from_error(error: Exception, seconds: float, masker: Masker) -> Failure:
         return Failure("too large", reason)
     if isinstance(error, NotConnectedError):
         return _unconnected(error.__cause__)
-    if isinstance(error, TimeoutError):
-        return timeout(seconds)
+    if isinstance(error, EventStreamError):
+        return Failure("stream", "a stream of events without end, not JSON or metrics")
     if isinstance(error, SSLError):
-        return _tls(error, reason)
+        return _tls(error, reason, own_ca)
+    if isinstance(error, PackingError):
+        return Failure("not understood", reason, "look at the proxy in between")
     if isinstance(error, zlib.error):
         return Failure("not understood", "the answer is not compressed the way it says")
     if isinstance(error, NotSendableError):
@@ -119,12 +134,26 @@ def _unconnected(cause: BaseException | None) -> Failure:
         return Failure("dns", "no such host name", "check the host name")
     if isinstance(cause, ConnectionRefusedError):
         return Failure("refused", "nothing listens there", "is the server running, and is the port right?")
-    words = cause.strerror if isinstance(cause, OSError) and cause.strerror else "no connection"
+    if isinstance(cause, FileNotFoundError):
+        return Failure("refused", "no such socket", "is the server running, and is the path right?")
+    if isinstance(cause, PermissionError):
+        return Failure("unreachable", "no permission to open it", "run as the server's user, or in its group")
+    words = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause or "") or "no connection"
     return Failure("unreachable", words, "check the address and the network")
 
 
-def _tls(error: Exception, reason: str) -> Failure:
+def _tls(error: Exception, reason: str, own_ca: bool) -> Failure:
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
         return Failure("tls", "the server does not speak TLS on this port", "use http:// instead of https://")
-    verify = getattr(error, "verify_message", "")
-    return Failure("tls", f"the certificate is not trusted: {verify or reason}", "--cacert FILE or --insecure")
+    if "CERTIFICATE_REQUIRED" in reason:
+        return Failure(
+            "tls", "the server wants a certificate of its clients", "Ullage shows none: name a URL that needs none"
+        )
+    verify = str(getattr(error, "verify_message", ""))
+    if "expired" in verify:
+        return Failure("tls", "the certificate has expired", "renew it; --insecure reads on without checking")
+    if "mismatch" in verify:
+        name = "name the host as its certificate does; --insecure reads on without checking"
+        return Failure("tls", f"the certificate is another host's: {verify}", name)
+    advice = "is --cacert FILE the CA of this server?" if own_ca else "--cacert FILE or --insecure"
+    return Failure("tls", f"the certificate is not trusted: {verify or reason}", advice)
