@@ -127,7 +127,3 @@ def _other_engine(item: Evidence) -> str:
         owners = {m.get("owned_by") for m in models if isinstance(m, dict)} if isinstance(models, list) else set()
         return "vLLM" if "vllm" in owners else "llama.cpp" if "llamacpp" in owners else ""
     return ""
-
-
-def failures(items: Sequence[Evidence]) -> list[tuple[Evidence, Failure]]:
-    return [(item, item.content) for item in items if isinstance(item.content, Failure)]

@@ -72,12 +72,19 @@ def elsewhere(url: str) -> Failure:
     return Failure("redirect", f"sends on to {url}", "name that URL itself, if it is the server you mean")
 
 
-def from_status(status: int, phrase: str, text: str, masker: Masker, with_key: bool = False) -> Failure:
+def from_status(
+    status: int, phrase: str, text: str, masker: Masker, *, scheme: str = "", with_key: bool = False
+) -> Failure:
+    """`scheme`: the first word of WWW-Authenticate. `with_key`: a key or a password was sent."""
     said = _said(text, masker)
-    if status in (401, 403) and with_key:
-        return Failure(str(status), f"the server refused the key{said}", "look at the variable of --api-key-env")
+    if status == 401 and scheme.lower() == "basic":
+        reason = "the server refused the user or the password" if with_key else "the server wants a user and a password"
+        return Failure("401", reason, 'put them into an ullage.toml: url = "https://USER:PASSWORD@HOST"')
     if status in (401, 403):
-        return Failure(str(status), f"the server wants a key{said}", "pass a key with --api-key-env NAME")
+        words = said if status == 403 else ""  # a 401 says no more than that
+        if with_key:
+            return Failure(str(status), f"the server refused the key{words}", "look at the variable of --api-key-env")
+        return Failure(str(status), f"the server wants a key{words}", "pass a key with --api-key-env NAME")
     if status in _NOT_THERE:
         return Failure(str(status), f"no such endpoint{said}")
     if status == 204:

@@ -47,7 +47,8 @@ class Reply:
     phrase: str
     location: str
     text: str
-    cut: bool = False  # the connection broke before the announced end
+    cut: bool  # the connection broke before the announced end
+    scheme: str  # how the server wants its users to prove themselves, where it says so
 
 
 def get(url: str, access: Access, masker: Masker, topic: str = "") -> Evidence:
@@ -127,7 +128,9 @@ class _Request:
         if len(data) > limit and response.status == 200:
             raise failures.TooLargeError(limit)
         text = data.decode("utf-8", errors="replace")
-        return Reply(response.status, response.reason or "", response.headers.get("location") or "", text, cut)
+        location = response.headers.get("location") or ""
+        scheme = (response.headers.get("www-authenticate") or "").partition(" ")[0]
+        return Reply(response.status, response.reason or "", location, text, cut, scheme)
 
     def _body(self, response: HTTPResponse, limit: int) -> tuple[bytearray, bool]:
         """(body, was it cut short): never much more than `limit`, whatever it unpacks to."""
@@ -147,7 +150,10 @@ class _Request:
 
     def _content(self, reply: Reply) -> Content:
         if reply.status != 200:
-            return failures.from_status(reply.status, reply.phrase, reply.text, self.masker, bool(self.access.api_key))
+            proven = bool(self.access.api_key) or "@" in urlsplit(self.url).netloc
+            return failures.from_status(
+                reply.status, reply.phrase, reply.text, self.masker, scheme=reply.scheme, with_key=proven
+            )
         content = body.content_of(reply.text, self.masker)
         return failures.mark_cut(content) if reply.cut else content
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ..capacity.request import Shape
 from ..deployment import Answer, Deployment, describe, standard_answers
-from ..engines.read import Unclaimed, failures, read
+from ..engines.read import Unclaimed, read
+from ..engines.unread import failures
 from ..evidence import Evidence, Failure
 from ..findings.base import Finding
 from ..findings.catalogue import findings
