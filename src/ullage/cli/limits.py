@@ -28,6 +28,13 @@ from .gather import Options, gather
 @click.option(
     "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
 )
+@click.option(
+    "--metrics",
+    "metrics",
+    multiple=True,
+    metavar="[SERVER=]URL",
+    help="The metrics page of a server that has it on another port or host.",
+)
 @click.option("--follow", is_flag=True, help="Read a router's workers and its metrics port too.")
 @click.option(
     "--api-key-env",
@@ -57,6 +64,7 @@ def limits(
     at: tuple[str, ...],
     requests: tuple[str, ...],
     flags: tuple[str, ...],
+    metrics: tuple[str, ...],
     follow: bool,
     key_envs: tuple[str, ...],
     cacert: str | None,
@@ -85,7 +93,7 @@ def limits(
             "no target", "name one: ullage limits http://localhost:30000, a log file, or - for standard input"
         )
     lengths, shapes, echoes = _sizes(at, requests)
-    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s))
+    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
     report = report_on(items, lengths, shapes, echoes)
     if as_json or report.deployment.servers:
         _print(report, as_json, sources)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
+from .replicas import answers_that_differ
 from .router import read as router_read
-from .server import Server
+from .server import Disagreement, Role, Server
 from .sglang import read as sglang_read
 
 # What the readers are told to look for. (topic, paths: the newer name first)
@@ -21,6 +22,8 @@ ENDPOINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("metrics", ("/metrics",)),
     ("workers", ("/workers",)),
 )
+# Topics that tell servers apart: the first of these that answered is asked again.
+TELLING = ("server_info", "metrics")
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = re.compile(
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
@@ -45,6 +48,8 @@ def log_markers() -> tuple[tuple[bytes, ...], re.Pattern[bytes]]:
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     """The servers that the evidence speaks of, workers before routers, and what could not be used."""
+    differing = answers_that_differ(items)
+    items = [item for item in items if not item.again]
     routers = [item for item in items if not item.failed and router_read.is_routers(item)]
     taken = {id(item) for item in routers}
     router_targets = {item.origin.target for item in routers if item.origin.target.startswith("http")}
@@ -58,13 +63,39 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
             unclaimed.append(Unclaimed(item, _why(item)))
     servers = told_apart([*sglang_read.servers(facts), *router_read.servers(routers)])
     names = {server.name for server in servers}
-    return [_with_remarks(_with_workers(_with_unread(server, items), names)) for server in servers], unclaimed
+    servers = [_with_workers(_with_unread(server, items), names) for server in servers]
+    servers = [_with_page_alone(_with_replicas(server, differing), servers) for server in servers]
+    return [_with_remarks(server) for server in servers], unclaimed
+
+
+def _with_replicas(server: Server, differing: Mapping[str, tuple[Disagreement, ...]]) -> Server:
+    """A router hands some questions on to its workers, each time to another: that is no finding."""
+    targets = dict.fromkeys(item.origin.target for item in server.evidence)
+    found = tuple(quantity for target in targets for quantity in differing.get(target, ()))
+    if not found or server.role is Role.ROUTER:
+        return server
+    several = max(len(quantity.figures) for quantity in found)
+    note = f"answers differ from call to call: at least {several} servers answer at this URL, and the figures mix them"
+    return replace(server, differing=found, notes=(note, *server.notes))
 
 
 def _with_remarks(server: Server) -> Server:
     """What bears on whether its evidence can be believed, each once."""
     remarks = dict.fromkeys(item.remark for item in server.evidence if item.remark)
     return replace(server, notes=(*server.notes, *remarks)) if remarks else server
+
+
+def _with_page_alone(server: Server, servers: Sequence[Server]) -> Server:
+    """A metrics page that was named by itself says how it is told whose it is."""
+    if not _is_page_alone(server) or all(_is_page_alone(other) for other in servers):
+        return server
+    note = "only a metrics page was read here: --metrics SERVER=URL says which server it is of"
+    return replace(server, notes=(*server.notes, note))
+
+
+def _is_page_alone(server: Server) -> bool:
+    live = server.name.startswith("http") and server.role is not Role.ROUTER
+    return live and all(isinstance(item.content, Samples) for item in server.evidence)
 
 
 def _with_workers(server: Server, names: set[str]) -> Server:

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from http.client import HTTPConnection, HTTPResponse, IncompleteRead
 from threading import Thread
 from time import monotonic
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from ..evidence import Content, Evidence, Failure, Origin
@@ -21,7 +22,9 @@ from ..masking import Masker
 from . import body, failures
 from .connections import connect, connection_to
 from .targets import socket_of
-from .unpack import Unpacker
+
+if TYPE_CHECKING:
+    from .unpack import Unpacker
 
 MAX_REDIRECTS = 3
 _CHUNK = 65536
@@ -174,6 +177,8 @@ def _unpacker(packing: str) -> Unpacker | _Plain:
         return _Plain()
     if name not in _PACKED:
         raise failures.PackingError(name)
+    from .unpack import Unpacker
+
     return Unpacker(raw=_PACKED[name])
 
 

@@ -50,6 +50,13 @@ def normalise(target: str) -> str:
     return _OF_CLIENTS.sub("", url.rstrip("/"))
 
 
+def metrics_page(target: str) -> str:
+    """The URL of a metrics page: `host:9090` -> `http://host:9090/metrics`."""
+    url = normalise(target)
+    at = socket_of(url)
+    return url if (at.below if at else urlsplit(url).path) else f"{url}/metrics"
+
+
 def _tcp_url(text: str) -> str:
     parts = _split(text if "://" in text else f"http://{_bracketed(text)}")
     place = re.sub(r"(\[[^\]]*)%25", r"\1%", parts.netloc)  # the zone of an IPv6 address, as RFC 6874 writes it
