@@ -26,6 +26,7 @@ class Server(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.over = Event()
+        self.answering: Callable[[Handler], None] = by_path
         super().__init__((host, 0), Handler)
 
     @property
@@ -67,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.seen.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
         self.close_connection = True
-        PAGES.get(self.path.split("?")[0], missing)(self)
+        self.server.answering(self)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -83,6 +84,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_on(self, to: str, status: int = 307) -> None:
         self.answer(b"", status, Location=to)
+
+
+def by_path(handler: Handler) -> None:
+    PAGES.get(handler.path.split("?")[0], missing)(handler)
 
 
 def missing(handler: Handler) -> None:

@@ -97,7 +97,7 @@ def test_a_gigabyte_of_zeros_costs_no_more_than_the_limit(server: Server) -> Non
         ("/starting", "503", "Loading model"),
         ("/bad-gzip", "not understood", "compressed"),
         ("/loop", "redirect", "more than 3"),
-        ("/away", "redirect", "http://127.0.0.2:1/keyed"),
+        ("/away", "redirect", "sends on to http://127.0.0.2:1"),
     ],
 )
 def test_trouble_is_a_failure_in_one_line(server: Server, path: str, status: str, words: str) -> None:

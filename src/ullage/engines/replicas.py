@@ -30,9 +30,10 @@ Told = Mapping[str, Value]
 def answers_that_differ(items: Sequence[Evidence]) -> dict[str, tuple[Disagreement, ...]]:
     """By target: the quantities that one server would have answered alike, with every value that was answered."""
     found: dict[str, tuple[Disagreement, ...]] = {}
-    for first in items:
-        again = [item for item in items if item.again and _same_question(item, first)] if not first.again else []
-        if differing := (*_constants([first, *again]), *_fallen(first, again)):
+    repeated = [item for item in items if item.again]
+    for first in (item for item in items if repeated and not item.again):
+        again = [item for item in repeated if _same_question(item, first)]
+        if again and (differing := (*_constants([first, *again]), *_fallen(first, again))):
             found[first.origin.target] = (*found.get(first.origin.target, ()), *differing)
     return found
 
@@ -49,7 +50,7 @@ def _constants(answers: Sequence[Evidence]) -> Iterator[Disagreement]:
             if name in those:
                 values.setdefault(those[name], _figure(name, those[name], answer))
         if len(values) > 1:
-            yield Disagreement(name, tuple(values.values()), _WHY)
+            yield Disagreement(name.partition("{")[0], tuple(values.values()), _WHY)
 
 
 def _told(answer: Evidence) -> Told:
@@ -88,7 +89,9 @@ def _fallen(first: Evidence, again: Sequence[Evidence]) -> Iterator[Disagreement
     ]
     if falls:
         _, name, answer, value = max(falls, key=lambda fall: fall[0])
-        yield Disagreement(name, (_figure(name, before[name], first), _figure(name, value, answer)), "it only grows")
+        yield Disagreement(
+            name.partition("{")[0], (_figure(name, before[name], first), _figure(name, value, answer)), "it only grows"
+        )
 
 
 def _counters(answer: Evidence) -> dict[str, float]:
@@ -97,5 +100,7 @@ def _counters(answer: Evidence) -> dict[str, float]:
 
 
 def _figure(name: str, value: Value, answer: Evidence) -> Figure:
+    """`name` may be a whole series: its labels say where the figure stands."""
     asked_at = answer.read_at.isoformat(timespec="milliseconds")
-    return Figure(name, value, "", Kind.READ, Source(answer.place, name), observed_at=asked_at)
+    exact = int(value) if isinstance(value, float) and value.is_integer() else value
+    return Figure(name.partition("{")[0], exact, "", Kind.READ, Source(answer.place, name), observed_at=asked_at)

@@ -64,7 +64,7 @@ def read_servers(
     questions = [q for base in dict.fromkeys(bases) for q in _questions(base, endpoints, pages.get(base))]
     first = reader.ask([replace(q, paths=q.paths[:1]) for q in questions if not q.endpoint.only_if])
     repeated = [question for question in _to_repeat(questions, first, telling) for _ in range(AGAIN)]
-    second = reader.ask([*_second_round(questions, first), *repeated])
+    second = reader.ask([*repeated, *_second_round(questions, first)])  # side by side: they meet different servers
     found = [_best(first, second, question) for question in questions]
     again = [item._replace(again=True) for q in dict.fromkeys(repeated) for item in second[q] if not item.failed]
     return [*_once_per_dead_server([item for item in found if item is not None]), *again]

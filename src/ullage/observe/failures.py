@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
@@ -13,6 +14,7 @@ from .body import looks_like_html
 _SHOWN_BODY = 200
 _NOT_THERE = (404, 405)
 _MIB = 2**20
+_ADDRESS = re.compile(r"https?://[^/?#]+")
 
 
 class TooLargeError(Exception):
@@ -69,7 +71,10 @@ def timeout(seconds: float, received: int = 0) -> Failure:
 
 
 def elsewhere(url: str) -> Failure:
-    return Failure("redirect", f"sends on to {url}", "name that URL itself, if it is the server you mean")
+    """Of another server its address is enough: the path repeats what was asked for, and may hold a token."""
+    address = _ADDRESS.match(url)
+    there = address[0] if address else url
+    return Failure("redirect", f"sends on to {there}", "name that URL itself, if it is the server you mean")
 
 
 def from_status(
@@ -78,8 +83,8 @@ def from_status(
     """`scheme`: the first word of WWW-Authenticate. `with_key`: a key or a password was sent."""
     said = _said(text, masker)
     if status == 401 and scheme.lower() == "basic":
-        reason = "the server refused the user or the password" if with_key else "the server wants a user and a password"
-        return Failure("401", reason, 'put them into an ullage.toml: url = "https://USER:PASSWORD@HOST"')
+        reason = "the server refused the name and password" if with_key else "the server wants a name and password"
+        return Failure("401", f"{reason} (basic authentication)", "put both into the url of an ullage.toml")
     if status in (401, 403):
         words = said if status == 403 else ""  # a 401 says no more than that
         if with_key:
