@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..figure import Figure, Kind
 from .facts import Facts
-from .server import Disagreement, EarlierStart, Role
+from .server import Disagreement, EarlierStart, Moment, Role
 from .trust import Trust
 
 _ROUNDED = 0.006  # memory figures are printed with two decimals
@@ -22,6 +22,7 @@ class Joined:
     effective: dict[str, Figure] = field(default_factory=dict)
     usage: dict[str, Figure] = field(default_factory=dict)
     role: Role = Role.UNKNOWN
+    history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
 
@@ -50,6 +51,7 @@ def join(parts: list[Facts], trust: Trust) -> Joined:
             if held is None or held.kind is Kind.INFERRED:
                 joined.effective[name] = _in_effect(part.args[name])
     joined.usage = first_of(ordered(parts, trust.usage), "usage")
+    joined.history = tuple(moment for p in parts for moment in p.history)
     joined.earlier = tuple(start for p in parts for start in p.earlier)
     joined.disagreements = tuple(_disagreements(parts, trust))
     return joined

@@ -93,6 +93,7 @@ def _server(joined: Joined) -> Server:
         total_context=total_context(joined, decision),
         default_output=default_output(joined),
         ranks=_ranks(joined),
+        history=joined.history,
         earlier=joined.earlier,
         disagreements=joined.disagreements,
         evidence=tuple({id(part.evidence): part.evidence for part in joined.parts}.values()),
@@ -153,8 +154,10 @@ def _slots(joined: Joined) -> Level | None:
         return None
     none = default("evictable", 0, pool.unit, "a slot holds no cache")
     engines = engines_of(joined)
-    size = pool.size if engines == 1 or not pool.size.known else derived(
-        pool.size.name, pool.size.count * engines, pool.unit, (pool.size,), f"over {engines} engines"
+    size = (
+        pool.size
+        if engines == 1 or not pool.size.known
+        else derived(pool.size.name, pool.size.count * engines, pool.unit, (pool.size,), f"over {engines} engines")
     )
     return level_of(pool.name, size, now, none, none.renamed("reserved"))
 
@@ -182,6 +185,8 @@ def _notes(joined: Joined, decision: Decision) -> tuple[str, ...]:
     notes.append(printed_note(joined, decision))
     if joined.role is Role.UNKNOWN:
         connector = joined.args["kv_connector"].value
-        notes.append(f"one side of a prefill/decode pair by {connector}; the requests decide which, so limits are those"
-                     " of a whole server")
+        notes.append(
+            f"one side of a prefill/decode pair by {connector}; the requests decide which, so limits are those"
+            " of a whole server"
+        )
     return tuple(dict.fromkeys(note for note in notes if note))
