@@ -32,7 +32,7 @@ from ullage.evidence import Argv
 from ullage.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, its neighbours are not found else
-from benchmarks import names_sglang, names_vllm  # noqa: E402
+from benchmarks import names_sglang, names_vllm
 
 LEAST = 0.97
 PREFIXES = {

@@ -139,6 +139,7 @@ def _config(samples: Samples, evidence: Evidence, engines: int) -> dict[str, Fig
             figures[name] = _read(name, value, evidence, f"vllm:cache_config_info {name}")
         elif value is False:
             figures[name] = _read(name, False, evidence, f"vllm:cache_config_info {name}")
+    figures.update(_length(figures))
     total = figures.get("num_gpu_blocks")
     if total is not None and engines > 1:
         figures["num_gpu_blocks_of_all_engines"] = total.renamed("num_gpu_blocks_of_all_engines")
@@ -146,6 +147,15 @@ def _config(samples: Samples, evidence: Evidence, engines: int) -> dict[str, Fig
             "num_gpu_blocks", total.count // engines, "blocks", (total,), f"the page sums over {engines} engines"
         )
     return figures
+
+
+def _length(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    """max_model_len where the page states tokens and concurrency, which are each other times it (since 0.26)."""
+    tokens, concurrency = figures.get("kv_cache_size_tokens"), figures.get("kv_cache_max_concurrency")
+    if tokens is None or concurrency is None or not concurrency.number:
+        return {}
+    length, note = round(tokens.number / concurrency.number), "kv_cache_size_tokens / kv_cache_max_concurrency"
+    return {"max_model_len": derived("max_model_len", length, "tokens", (tokens, concurrency), note)}
 
 
 def _worded(text: str) -> int | float | str | bool | None:
