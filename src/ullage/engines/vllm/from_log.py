@@ -210,7 +210,7 @@ def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
     refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
     if refused and not start.ready:
         told = next((e for e in refused if "refused" not in e.values), refused[0])
-        yield f"the server refused to start: {told.line.text[-220:] if len(told.line.text) > 220 else told.line.text}"
+        yield f"the server refused to start: {told.line.text.rpartition('Error: ')[2][:260]}"
     elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
         yield "the server was stopped: its last lines say so"
     elif not start.overlaps and not effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:

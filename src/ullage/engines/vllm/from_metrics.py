@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ...evidence import Evidence, Sample, Samples
-from ...figure import Figure, Kind, Source, derived
+from ...figure import Figure, Kind, Source, derived, inferred
 from ..facts import Facts, number, quantity, refused
 from ..quantities import unit_of
 from ..server import Role
@@ -154,8 +154,10 @@ def _length(figures: Mapping[str, Figure]) -> dict[str, Figure]:
     tokens, concurrency = figures.get("kv_cache_size_tokens"), figures.get("kv_cache_max_concurrency")
     if tokens is None or concurrency is None or not concurrency.number:
         return {}
-    length, note = round(tokens.number / concurrency.number), "kv_cache_size_tokens / kv_cache_max_concurrency"
-    return {"max_model_len": derived("max_model_len", length, "tokens", (tokens, concurrency), note)}
+    least, most = tokens.number / concurrency.number, (tokens.number + 1) / concurrency.number
+    step = next((s for s in (1024, 1000, 16) if -(-least // s) * s < most), 1)
+    length, note = int(-(-least // step) * step), "kv_cache_size_tokens / kv_cache_max_concurrency, which round it"
+    return {"max_model_len": inferred("max_model_len", length, "tokens", (tokens, concurrency), note)}
 
 
 def _worded(text: str) -> int | float | str | bool | None:

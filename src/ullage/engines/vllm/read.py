@@ -29,8 +29,19 @@ TRUST = Trust(
     identity=("model", "served_model_name", "port"),
     pool="num_gpu_blocks",
     loose=frozenset(
-        """architecture device graph_gib dtype model served_model_name max_model_len_at_least kv_cache_size_tokens
-        kv_cache_max_concurrency""".split()
+        ["architecture", "device", "graph_gib", "dtype", "model", "served_model_name", "max_model_len_at_least"]
+    ),
+    # The page reckons these again with a block size that is resolved late, and is wrong for models with several groups
+    # (vllm-project/vllm issues 50456, 51163).
+    of_quantity={
+        "kv_cache_size_tokens": ("server_info", "log", "metrics"),
+        "kv_cache_max_concurrency": ("server_info", "log", "metrics"),
+        "max_model_len": ("server_info", "models", "log", "flags", "metrics"),
+    },
+    why=dict.fromkeys(
+        ("kv_cache_size_tokens", "kv_cache_max_concurrency"),
+        "the log states what the pool was made with; the page reckons it again, wrongly for models with several groups"
+        " of layers",
     ),
 )
 _QUEUES = (
