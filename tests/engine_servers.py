@@ -37,7 +37,7 @@ def info(**stated: object) -> str:
     )
 
 
-def sglang(running: int = 3, **stated: object) -> dict[str, str | Callable[[Handler], None]]:
+def sglang(running: int = 3, **stated: object) -> dict[str, str]:
     labels = '{model_name="small",tp_rank="0"}'
     return {
         "/server_info": info(**stated),
@@ -46,6 +46,39 @@ def sglang(running: int = 3, **stated: object) -> dict[str, str | Callable[[Hand
         "/v1/loads": json.dumps({"loads": [{"dp_rank": 0, "num_running_reqs": running, "num_used_tokens": 500}]}),
         "/metrics": f"sglang:num_running_reqs{labels} {running}\nsglang:max_total_num_tokens{labels} 90000\n",
     }
+
+
+def vllm(started: float = 1764400000.12, requests: int = 5, blocks: int = 5000, waiting: int = 0) -> dict[str, str]:
+    """vLLM with one API server."""
+    labels = 'engine="0",model_name="small"'
+    card = {"id": "small", "owned_by": "vllm", "created": requests, "max_model_len": 4096}
+    return {
+        "/metrics": (
+            f"process_start_time_seconds {started}\n"
+            f'vllm:cache_config_info{{block_size="16",engine="0",num_gpu_blocks="{blocks}"}} 1.0\n'
+            f"vllm:num_requests_running{{{labels}}} 4\n"
+            f"vllm:num_requests_waiting{{{labels}}} {waiting}\nvllm:prompt_tokens_total{{{labels}}} {requests}\n"
+        ),
+        "/version": json.dumps({"version": "0.11.2"}),
+        "/v1/models": json.dumps({"data": [card]}),
+    }
+
+
+def llamacpp() -> dict[str, str]:
+    return {
+        "/props": json.dumps({"total_slots": 4, "model_path": "/models/small.gguf", "build_info": "b7000-abc"}),
+        "/slots": json.dumps([{"id": n, "n_ctx": 4096, "is_processing": False} for n in range(4)]),
+        "/v1/models": json.dumps({"data": [{"id": "small", "owned_by": "llamacpp", "meta": {"n_ctx": 4096}}]}),
+        "/metrics": "llamacpp:requests_processing 0\nllamacpp:prompt_tokens_total 5\n",
+    }
+
+
+SERVED: dict[str, dict[str, str]] = {
+    "sglang": sglang(),
+    "vllm": vllm(),
+    "vllm of 2026": vllm(),
+    "llama.cpp": llamacpp(),
+}
 
 
 @contextmanager

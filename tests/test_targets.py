@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine_servers import KEY, OPEN, info, serving, sglang, taking_turns
+from tests.engine_servers import KEY, OPEN, SERVED, info, serving, sglang, taking_turns, vllm
 from tests.observe import servers
 from tests.observe.servers import free_port
 from ullage.cli.gather import Options, gather
@@ -40,26 +40,27 @@ def found(report: Report, rule: str) -> list[str]:
 
 @pytest.mark.parametrize("engine", OPEN)
 def test_without_a_key_all_that_is_open_is_read_and_the_rest_is_one_line(engine: str) -> None:
-    pages = sglang()
-    with serving(pages, guard=engine) as server:
+    with serving(SERVED[engine], guard=engine) as server:
         items = gathered(server.url)
-        shut = [path for path in (*pages, "/workers") if not OPEN[engine](path)]
-        assert {item.place for item in items if not item.failed} == {server.url + path for path in pages} - {
-            server.url + path for path in shut
-        }
-        ((place, reason, advice),) = not_read(report_on(items))
-    assert place == server.url
-    assert reason.startswith("the server wants a key: ")
-    assert sorted(reason.partition(": ")[2].split(", ")) == sorted(shut)
+        told = not_read(report_on(items))
+    read = {item.place.removeprefix(server.url) for item in items if not item.failed}
+    assert read == {path for path in SERVED[engine] if OPEN[engine](path)}
+    ((place, reason, advice),) = told
+    said, _, several = reason.partition(": ")
+    named = several.split(", ") if several else [place.removeprefix(server.url)]
+    assert said == "the server wants a key"
+    asked = {path for path in SERVED[engine] if not OPEN[engine](path) and path != "/slots"}  # which waits for /props
+    assert asked <= set(named)
+    assert not any(OPEN[engine](path) for path in named)
     assert advice == "pass a key with --api-key-env NAME"
 
 
 @pytest.mark.parametrize("engine", OPEN)
 def test_a_wrong_key_is_said_to_be_one(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGINE_KEY", "of-another-door")
-    with serving(sglang(), guard=engine) as server:
+    with serving(SERVED[engine], guard=engine) as server:
         ((_, reason, advice),) = not_read(reported(server.url, key_envs=["ENGINE_KEY"]))
-    assert reason.startswith("the server refused the key: ")
+    assert reason.startswith("the server refused the key")
     assert advice == "look at the variable of --api-key-env"
 
 
@@ -69,7 +70,7 @@ def test_with_the_key_all_is_read_and_the_key_stands_nowhere(
     engine: str, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ENGINE_KEY", KEY)
-    pages = sglang(served_model_name=f"echo of {KEY}")
+    pages = SERVED[engine] | {"/v1/models": SERVED[engine]["/v1/models"].replace('"small"', f'"echo of {KEY}"')}
     with serving(pages, guard=engine) as server:
         entry = named.format(key="ENGINE_KEY", url=server.url, address=server.url.removeprefix("http://"))
         items = gathered(server.url, key_envs=[entry])
@@ -84,7 +85,7 @@ def test_a_page_of_which_only_the_metrics_are_open(capsys: pytest.CaptureFixture
     printed = " ".join(capsys.readouterr().out.split())
     assert "90,000" in printed
     assert "4 running" in printed
-    assert "the server wants a key: /server_info, /model_info, /v1/loads, /v1/models, /workers; pass a key" in printed
+    assert "the server wants a key: /server_info, /model_info, /v1/loads, /v1/models; pass a key" in printed
     assert printed.count("wants a key") == 1
 
 
@@ -243,21 +244,6 @@ def test_several_servers_behind_one_url_are_noticed_and_said(capsys: pytest.Capt
     assert "note answers differ from call to call: at least 2 servers answer at this URL" in printed
 
 
-def vllm(started: float, requests: int, blocks: int = 5000, waiting: int = 0) -> dict[str, Any]:
-    """A page of vLLM with one API server."""
-    labels = 'engine="0",model_name="small"'
-    return {
-        "/metrics": (
-            f"process_start_time_seconds {started}\n"
-            f'vllm:cache_config_info{{block_size="16",engine="0",num_gpu_blocks="{blocks}"}} 1.0\n'
-            f"vllm:num_requests_waiting{{{labels}}} {waiting}\nvllm:prompt_tokens_total{{{labels}}} {requests}\n"
-        ),
-        "/v1/models": json.dumps(
-            {"data": [{"id": "small", "owned_by": "vllm", "created": requests, "max_model_len": 4096}]}
-        ),
-    }
-
-
 def differing(*turns: dict[str, Any]) -> list[str]:
     from ullage.engines.replicas import answers_that_differ
 
@@ -283,12 +269,13 @@ def test_processes_of_one_server_that_share_a_page_are_one_server() -> None:
     assert differing(*({"/metrics": page % (n, n + 1)} for n in range(20))) == []
 
 
-def test_what_tells_servers_apart_costs_two_requests_and_one_where_it_fails() -> None:
+def test_what_tells_servers_apart_costs_two_requests_of_what_answered() -> None:
     with serving(sglang()) as server:
         items = gathered(server.url)
         assert [path for path, _ in server.seen].count("/server_info") == 3
-        assert len(server.seen) == 8
-        assert len([item for item in items if item.again]) == 2
+        assert [item.topic for item in items if item.again] == ["server_info"] * 2
+    with serving(vllm()) as server:
+        assert [item.topic for item in gathered(server.url) if item.again] == ["metrics"] * 2
     with serving({"/server_info": servers.hung, "/v1/models": sglang()["/v1/models"]}) as server:
         assert [item for item in gathered(server.url) if item.again] == []
 

@@ -182,7 +182,7 @@ def _read_urls(
     """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave."""
     from ..observe.endpoints import Endpoint, read_servers
 
-    endpoints = [Endpoint(topic, paths) for topic, paths in ENDPOINTS]
+    endpoints = [Endpoint(*row) for row in ENDPOINTS]
     access_for = _access(urls, keys, options)
     pages = {url: target.metrics for url, target in urls.items() if target.metrics}
     items = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING)

@@ -76,8 +76,8 @@ def limits(
 ) -> int:
     """What the servers behind TARGETs can hold.
 
-    A TARGET is a URL or a Unix socket of a server or a router, a log or a captured endpoint file (server_info.json, metrics.txt), an
-    ullage.toml, or - for standard input. Several files that speak of one server are read as one server.
+    A TARGET is a URL or a Unix socket of a server or a router, a log or a captured endpoint file (server_info.json,
+    metrics.txt), an ullage.toml, or - for standard input. Several files that speak of one server are read as one.
 
     \b
     ullage limits http://localhost:30000 --at 32000

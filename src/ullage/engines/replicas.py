@@ -14,9 +14,11 @@ from ..figure import Figure, Kind, Source, Value
 from .facts import plain
 from .server import Disagreement
 
-# Of SGLang's /server_info. The seed is drawn at the start where none is given, and its workers share it.
+# Of SGLang's /server_info, and of llama.cpp's /props. SGLang draws the seed at its start where none is given, and all
+# its processes share it.
 _STATED = """random_seed max_total_num_tokens max_req_input_len model_path served_model_name version host port nccl_port
-dist_init_addr disaggregation_mode tp_size context_length mem_fraction_static""".split()
+dist_init_addr disaggregation_mode tp_size context_length mem_fraction_static build_info
+total_slots""".split()
 _START = "process_start_time_seconds"
 _CONFIGURED = "cache_config_info"  # vLLM's and SGLang's: the settings are its labels
 _POOL = "max_total_num_tokens"

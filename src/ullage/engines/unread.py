@@ -9,14 +9,13 @@ from ..evidence import Evidence, Failure
 Failed = tuple[Evidence, Failure]
 
 
-def failures(items: Sequence[Evidence]) -> list[Failed]:
+def told_together(failed: Sequence[Failed]) -> list[Failed]:
     """Endpoints of one server that failed for one reason are one line. What is not served is told path by path."""
     alike: dict[tuple[str, ...], list[Failed]] = {}
-    for item in items:
-        if isinstance(failure := item.content, Failure):
-            apart = item.place if failure.status == "404" else ""
-            alike.setdefault((item.origin.target, *failure, apart), []).append((item, failure))
-    return [_told_once(failed) for failed in alike.values()]
+    for item, failure in failed:
+        apart = item.place if failure.status == "404" else ""
+        alike.setdefault((item.origin.target, *failure, apart), []).append((item, failure))
+    return [_told_once(together) for together in alike.values()]
 
 
 def _told_once(failed: Sequence[Failed]) -> Failed:

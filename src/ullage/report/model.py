@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ..capacity.request import Shape
 from ..deployment import Answer, Deployment, describe, standard_answers
-from ..engines.read import Unclaimed, read
-from ..engines.unread import failures
+from ..engines.read import Unclaimed, failures, read
 from ..evidence import Evidence, Failure
 from ..findings.base import Finding
 from ..findings.catalogue import findings
@@ -37,7 +36,7 @@ def report_on(
         deployment,
         tuple(answers),
         tuple(findings(deployment)),
-        tuple(failures(items)),
+        tuple(failures(items, servers)),
         tuple(unclaimed),
         tuple(echoes),
         min((item.read_at for item in items), default=datetime.now().astimezone()),
