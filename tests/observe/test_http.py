@@ -13,7 +13,7 @@ import pytest
 from ullage.evidence import Content, Document, Evidence, Failure, Samples
 from ullage.masking import Masker
 from ullage.observe.failures import elsewhere, from_error
-from ullage.observe.http import Access, get
+from ullage.observe.http import Access, _onward, get
 
 from .servers import PACKED, Server, free_port, running, timed
 
@@ -178,6 +178,31 @@ def test_a_redirect_to_what_is_no_url_leads_elsewhere(server: Server, location: 
 
     servers.PAGES["/nowhere"] = lambda handler: handler.send_on(location)
     assert failure(f"{server.url}/nowhere") == elsewhere(location)
+
+
+@pytest.mark.parametrize(
+    ("url", "location", "onward"),
+    [
+        ("http://h/a", "https://h/a", "https://h/a"),
+        ("http://h:80/a", "https://h:443/b", "https://h:443/b"),
+        ("http://h/p/metrics", "/p/metrics/", "http://h/p/metrics/"),
+        ("http://h:8000/metrics", "http://h:8000/metrics/", "http://h:8000/metrics/"),
+        ("http://unix:/run/a.sock:/metrics", "http://localhost/metrics/", "http://unix:/run/a.sock:/metrics/"),
+        ("http://unix:/run/a.sock:/p/metrics", "metrics/", "http://unix:/run/a.sock:/p/metrics/"),
+        ("http://h:8000/a", "https://h:8443/a", None),
+        ("https://h/a", "http://h/a", None),
+        ("http://h/a", "http://h.example/a", None),
+        ("http://h/a", "//login.example/a", None),
+        ("http://h/a", "ftp://h/a", None),
+        ("http://h/a", "http://h@login.example/a", None),
+        ("http://unix:/run/a.sock:/a", "http://other/a", None),
+        ("http://unix:/run/a.sock:/a", "http://localhost:8000/a", None),
+        ("http://h/a", "http://unix:/run/a.sock:/a", None),
+        ("http://unix/a", "http://unix:/run/a.sock:/a", None),
+    ],
+)
+def test_a_redirect_is_followed_on_the_same_server_alone(url: str, location: str, onward: str | None) -> None:
+    assert _onward(url, location) == onward
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".test"])

@@ -194,7 +194,7 @@ def _onward(url: str, location: str) -> str | None:
         at = socket_of(url)
         here = f"http://localhost{at.below}" if at else url  # behind a socket, servers believe to be that
         onward = urljoin(here, location)
-        if not _same_server(urlsplit(here), urlsplit(onward)):
+        if not _same_server(urlsplit(here), urlsplit(onward)) or socket_of(onward):
             return None
         return f"{at.base}{onward.removeprefix('http://localhost')}" if at else onward
     except ValueError:  # no URL
