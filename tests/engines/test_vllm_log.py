@@ -39,6 +39,12 @@ def test_a_start_that_was_refused_is_an_earlier_start_that_never_came_up() -> No
     assert "needed_kv_gib" not in found.effective
 
 
+def test_a_first_start_whose_arguments_are_not_in_the_log_is_of_the_same_server() -> None:
+    begun, _, *rest = vllm_start(1, 1, at="09:00")[:3]
+    found = facts(begun, *rest, REFUSED, *vllm_start(64_000, 7.81, at="10:00"))
+    assert [start.figures["needed_kv_gib"].value for start in found.earlier] == [4.0]
+
+
 def test_a_server_that_refused_to_start_says_why() -> None:
     found = facts(*vllm_start(1, 1)[:3], REFUSED)
     assert any("refused to start" in note and "4.0 GiB KV cache is needed" in note for note in found.notes)
