@@ -101,7 +101,17 @@ def test_a_terminal_gets_colours_and_the_same_words(tmp_path: Path) -> None:
     coloured, plain = on_a_terminal(*words), on_a_terminal(*words, NO_COLOR="1")
     assert "\x1b[33m<- " in coloured
     assert "\x1b[2min effect\x1b[0m" in coloured
-    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain == run(*words).stdout
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain == run(*words, "--plot").stdout
+    assert "█" not in run(*words).stdout
+
+
+@pytest.mark.parametrize(("columns", "plotted"), [("59", False), ("60", True), ("200", True)])
+def test_a_terminal_that_is_wide_enough_gets_the_plot(columns: str, plotted: bool, tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    words = ("limits", str(tmp_path / "s.log"))
+    assert ("█" in on_a_terminal(*words, COLUMNS=columns)) == plotted
+    assert "█" not in on_a_terminal(*words, "--no-plot", COLUMNS=columns)
+    assert "█" not in on_a_terminal(*words, COLUMNS=columns, PYTHONIOENCODING="ascii")
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100])
@@ -158,6 +168,9 @@ BAD = {
     "half a token": (["limits", "-", "--at", "0.3"], START.encode(), 2, "whole number"),
     "a request without a prompt": (["limits", "-", "--request", "output=3"], START.encode(), 2, "prompt"),
     "an unknown option": (["limits", "-", "--att", "3"], b"", 2, "No such option"),
+    "a page where no folder is": (["limits", "-", "--html", "/no/such/x.html"], START.encode(), 2, "cannot write"),
+    "a page in the place of a folder": (["limits", "-", "--html", "/"], START.encode(), 2, "cannot write"),
+    "a page and JSON at once": (["limits", "-", "--html", "-", "--json"], START.encode(), 2, "--html -"),
     "quotes that do not pair": (["limits", "--flags", "sglang serve 'x"], b"", 2, "--flags"),
     "another engine's command": (["limits", "--flags", "vllm serve x"], b"", 3, "vLLM"),
     "a key on the command line": (["limits", "http://127.0.0.1:1", "--api-key-env", "sk-abc.def"], b"", 2, "the name"),
