@@ -14,7 +14,12 @@ from ..findings.base import Finding
 from .model import Report
 from .words import plain, ratio, value_of
 
-_RANKS = (("tp_size", "TP"), ("pp_size", "PP"), ("dp_size", "DP"), ("ep_size", "EP"), ("dcp_size", "DCP"))
+_MODEL = ("model_path", "model", "served_model_name", "model_class", "architecture", "model_alias")
+_RANKS = (  # by the names of SGLang and of vLLM
+    *(("tp_size", "TP"), ("pp_size", "PP"), ("dp_size", "DP"), ("ep_size", "EP"), ("dcp_size", "DCP")),
+    *(("tensor_parallel_size", "TP"), ("pipeline_parallel_size", "PP"), ("data_parallel_size", "DP")),
+    *(("decode_context_parallel_size", "DCP"), ("prefill_context_parallel_size", "PCP")),
+)
 
 
 class Row(NamedTuple):
@@ -51,8 +56,7 @@ def who_runs(server: Server) -> tuple[str, ...]:
 
 def model_of(server: Server) -> str:
     """The model's name without its path, or nothing."""
-    named = (server.figure(name).value for name in ("model_path", "served_model_name", "model_class"))
-    path = next(filter(None, named), "")
+    path = next((figure.value for name in _MODEL if (figure := server.figure(name)).known), "")
     return str(path).rstrip("/").rsplit("/", 1)[-1]
 
 

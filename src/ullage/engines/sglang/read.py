@@ -10,6 +10,7 @@ from ...figure import Figure, derived
 from ..facts import Facts
 from ..grouping import group
 from ..join import Joined
+from ..quantities import unit_of
 from ..server import Rank, Role, Server
 from .deepseek_v4 import context_bytes_per_token
 from .flags import from_argv, is_sglang
@@ -26,7 +27,6 @@ from .from_endpoints import (
 from .from_metrics import from_metrics, looks_like_sglang, pages_of
 from .join import TRUST, join
 from .pools import ceilings_of, pools_of, window_capped
-from .quantities import unit_of
 from .settings import default_output, settings_of
 from .use import kv_use, levels, queues, running
 
