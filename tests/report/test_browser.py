@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 import ullage.report.html as html
 from tests.report.pages import REPORTS
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = shutil.which("chromium") or ""
+RUNS = bool(CHROMIUM) and subprocess.run([CHROMIUM, "--version"], capture_output=True).returncode == 0
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: apt install chromium"),
+    pytest.mark.skipif(not RUNS, reason="no chromium runs here: apt install chromium"),
     pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="playwright is not installed"),
 ]
 FLAGS = (
