@@ -131,6 +131,36 @@ def test_sources_show_what_every_number_was_computed_from(tmp_path: Path) -> Non
     assert "one more enters while over" in tree
 
 
+def test_a_page_is_written_beside_the_screen(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    page, words = tmp_path / "a page.html", ("limits", str(tmp_path / "s.log"))
+    done = run(*words, "--html", str(page))
+    assert (done.stdout, done.stderr, done.returncode) == (run(*words).stdout, "", 0)
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert page.read_text("utf-8").endswith("</html>\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a page.html", "s.log"]
+    assert page.stat().st_mode & 0o777 == (tmp_path / "s.log").stat().st_mode & 0o777
+    assert json.loads(run(*words, "--json", "--html", str(page)).stdout)["schema"] == "ullage.limits/1"
+    assert run(*words, "--html", "-").stdout.startswith("<!DOCTYPE html>")
+
+
+def test_a_page_that_was_there_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    (tmp_path / "held.html").write_text("before" * 200_000)
+    (tmp_path / "held.html").chmod(0o640)
+    (tmp_path / "page.html").symlink_to("held.html")
+    assert run("limits", str(tmp_path / "s.log"), "--html", str(tmp_path / "page.html")).returncode == 0
+    assert (tmp_path / "page.html").is_symlink()
+    assert (tmp_path / "held.html").stat().st_mode & 0o777 == 0o640
+    assert "before" * 9 not in (tmp_path / "held.html").read_text("utf-8")
+
+
+def test_no_page_is_written_where_nothing_was_read(tmp_path: Path) -> None:
+    done = run("limits", "-", "--html", str(tmp_path / "page.html"))
+    assert done.returncode == 3
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_sizes_are_echoed(tmp_path: Path) -> None:
     (tmp_path / "s.log").write_text(START)
     assert "4k read as 4,096 tokens" in run("limits", str(tmp_path / "s.log"), "--at", "4k").stdout
