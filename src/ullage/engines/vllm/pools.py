@@ -269,7 +269,13 @@ def ceilings_of(joined: Joined, decision: Decision) -> tuple[Ceiling, ...]:
     found = [Ceiling("context length", context, "refused with 400")]
     reach = longest_that_fits(joined, decision)
     if reach is not None:
-        found.append(Ceiling("KV pool", reach, "waits for ever: its prompt never fits at the door"))
+        found.append(
+            Ceiling(
+                "KV pool",
+                reach,
+                "never finishes: it waits for blocks that are not there, or is preempted again and again",
+            )
+        )
     return tuple(found)
 
 
