@@ -143,6 +143,10 @@ class Server:
     def use(self, name: str, unit: str = "") -> Figure:
         return self.usage.get(name) or missing(name, unit, f"no evidence states it{self.unread_words}")
 
+    def pool(self, name: str) -> Pool | None:
+        """The pool of this name, where its size is known."""
+        return next((pool for pool in self.pools if pool.name == name and pool.size.known), None)
+
     def says(self, name: str) -> object:
         """The plain value, or None."""
         return self.figure(name).value
