@@ -173,3 +173,20 @@ def test_one_side_of_a_pair_whose_role_is_not_told_says_so() -> None:
     found = server(log("vllm.log", *vllm_start(64_000, 7.81, kv_transfer_config=transfer)))
     assert found.role is Role.UNKNOWN
     assert any("NixlConnector" in note for note in found.notes)
+
+
+def test_deepseek_v4_is_told_by_name_and_ratio_whatever_block_the_page_states() -> None:
+    """Five groups at 262,144 tokens and 8,192 batched, two batches in flight: 1,024 + 2 x 259 + 4,099 + 2,065 blocks."""
+    request, blocks = 7_706, 8_939
+    ratio = f',kv_cache_size_tokens="{int(blocks / request * 262_144)}",kv_cache_max_concurrency="{blocks / request!r}"'
+    found = server(
+        argv("vllm serve deepseek-ai/DeepSeek-V4-Flash --max-num-batched-tokens 8192 --max-num-seqs 512"),
+        metrics(URL, INFO.format(4, blocks, ratio)),
+        document(URL, "version", {"version": "0.28.0"}),
+    )
+    assert found.figures["blocks_per_full_request"].value == request
+    assert found.figures["block_size"].value == 4  # as the page has it
+    assert admits(found, 262_144)[0] == 1
+    safe, low, high = admits(found, 4_096)
+    asked, held = 16 + 2 * 65 + 1_025 + 513, 16 + 2 * 3 + 3 + 17
+    assert (safe, low, high) == (8_938 // asked, 8_938 // asked, (8_938 - asked) // held + 1)
