@@ -271,6 +271,9 @@ def pool_reason(joined: Joined) -> str:
 def ceilings_of(joined: Joined, decision: Decision) -> tuple[Ceiling, ...]:
     context = joined.effective.get("max_model_len") or _asked_length(joined)
     found = [Ceiling("context length", context, "refused with 400")]
+    chunked, budget = joined.known("enable_chunked_prefill"), joined.effective.get("max_num_batched_tokens")
+    if chunked is not None and chunked.value is False and budget is not None:
+        found.append(Ceiling("token budget of a step, for prefill is not chunked", budget, "refused"))
     reach = longest_that_fits(joined, decision)
     if reach is not None:
         found.append(
