@@ -186,8 +186,8 @@ def test_a_hybrid_says_what_a_request_costs() -> None:
     lines = vllm_start(290_864, 33.04, block, memory, length=32_768, model="Qwen/Qwen3.5-27B", version="0.19.0")
     told = [note for note in server(log("vllm.log", *lines)).notes if "a request takes" in note]
     assert told == [
-        "a request takes up to 3 blocks whatever its length, and one more for every 784 tokens: 0.02 GiB, and 7.20 KiB a"
-        " token"
+        "a request takes up to 3 blocks whatever its length, and one more for every 784 tokens: 0.02 GiB, and 7.20 KiB"
+        " a token"
     ]
 
 
