@@ -125,6 +125,7 @@ class Server:
     history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
+    differing: tuple[Disagreement, ...] = ()  # what its URL answered differently from call to call: several servers
     evidence: tuple[Evidence, ...] = ()
     workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
     notes: tuple[str, ...] = ()

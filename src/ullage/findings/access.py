@@ -78,3 +78,26 @@ def _arguments_known(server: Server) -> bool:
         return True
     asked = (figure for name, figure in server.figures.items() if name.startswith("requested_"))
     return server.engine == "vLLM" and any(figure.kind is Kind.CONFIGURED for figure in asked)
+
+
+@rule("several-servers-behind-one-url", Severity.WARNING, "Several servers answer at one URL")
+def several_servers_behind_one_url(deployment: Deployment) -> Iterator[Hit]:
+    """Asked the same several times within a moment, the URL gave answers that no single server gives: a proxy, a
+    service or a shared port in front of several servers. Each figure is then that of whichever server answered: pools,
+    use and queues of different servers stand side by side, and none of them is the sum.
+
+    Different seeds, start times or pools tell it, or a counter that fell. A server that restarted between two calls
+    looks the same: ask again. That nothing differs proves nothing: a proxy may keep a client at one server.
+    """
+    for server in deployment.workers:
+        if server.differing:
+            several = max(len(found.figures) for found in server.differing)
+            first = server.differing[0]
+            values = " and ".join(str(figure.value) for figure in first.figures)
+            yield Hit(
+                server.name,
+                f"answers differ from call to call: at least {several} servers answer at this URL, and the figures mix"
+                f" them ({first.quantity}: {values})",
+                tuple(figure for found in server.differing for figure in found.figures),
+                "give each server's own URL, past the proxy or the service",
+            )
