@@ -227,5 +227,8 @@ GLOSSARY = {
     "retractions_in_log": "Requests thrown back, in the lines that were read.",
     "scheduler_exceptions": "Exceptions that ended the scheduler, in the lines that were read.",
     "urls_with_a_comma": "A URL of the router's command line with its bootstrap port behind a comma, which is no URL.",
+    "random_seed": "Drawn anew at each start, so that it tells one server from another.",
+    "process_start_time_seconds": "When the process that answers was started; it tells one server from another.",
+    "num_requests_total": "Requests that the server has finished.",
     "worker_retries_total": "Tries that the router made again.",
 }
