@@ -105,7 +105,7 @@ def vllm_stats(at: str, running: int, waiting: int = 0, usage: float = 1.0, engi
     )
 
 
-def vllm_gauges(engine: int = 0, **values: float) -> tuple[str, ...]:
+def vllm_gauges(engine: int = 0, /, **values: float) -> tuple[str, ...]:
     """Lines of a vLLM metrics page: series of one engine, under their names without prefix."""
     return tuple(f'vllm:{name}{{engine="{engine}",model_name="small"}} {value}' for name, value in values.items())
 

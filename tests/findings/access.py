@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import URL, argv, document, failed, gauges, log, metrics, start
+from tests.evidence import URL, argv, document, failed, gauges, log, metrics, start, vllm_start
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -55,6 +55,30 @@ OPEN = (
             document(URL, "model_info", {"model_path": "/models/small", "is_generation": True}),
         ),
         says=("0.0.0.0",),
+        advice="--api-key",
+        severity=Severity.WARNING,
+    ),
+)
+MODELS = {"object": "list", "data": [{"id": "small", "owned_by": "vllm", "max_model_len": 8192}]}
+NO_PAGE_OF_VLLM = Scenario(
+    fires=(document(URL, "models", MODELS), failed(URL, "metrics", "404")),
+    silent=(document(URL, "models", MODELS), failed(URL, "metrics", "timeout")),
+    says=("no metrics",),
+    advice="without --disable-log-stats",
+    severity=Severity.INFO,
+)
+OPEN_BY_VLLM = (
+    Scenario(  # it listens on all addresses where none is named
+        fires=(argv("vllm serve small --port 8000"),),
+        silent=(argv("vllm serve small --port 8000 --api-key k3y-of-nobody"),),
+        says=("0.0.0.0 without a key",),
+        advice="--host 127.0.0.1",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # a log does not show the environment, in which the key may stand
+        fires=(log("vllm.log", *vllm_start(64_000, 7.81, host="0.0.0.0")),),
+        silent=(log("vllm.log", *vllm_start(64_000, 7.81, host="127.0.0.1")),),
+        says=("0.0.0.0 without a key, unless VLLM_API_KEY is in its environment",),
         advice="--api-key",
         severity=Severity.WARNING,
     ),
@@ -122,7 +146,7 @@ SEVERAL = (
     ),
 )
 SCENARIOS: Scenarios = {
-    "metrics-disabled": METRICS,
-    "open-to-the-network": OPEN,
+    "metrics-disabled": (*METRICS, NO_PAGE_OF_VLLM),
+    "open-to-the-network": (*OPEN, *OPEN_BY_VLLM),
     "several-servers-behind-one-url": SEVERAL,
 }

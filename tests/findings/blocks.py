@@ -93,7 +93,7 @@ FIXED = (
             started(302_945, 1.16, "Available KV cache memory: 16.0 GiB", length=262_144, version="0.23.0", **FLASH),
         ),
         silent=(started(302_944, 1.16, length=262_144, version="0.28.0", **LLAMA),),
-        says=("a request of 4,096 tokens takes 1,688 blocks", "1,672", "GiB", "the batch in flight"),
+        says=("a request of 4,096 tokens takes 1,684 blocks", "1,668 (3.00 GiB)", "the batch in flight"),
         advice="--max-num-batched-tokens (now 16,384",
         severity=Severity.INFO,
     ),
