@@ -192,7 +192,9 @@ def test_without_limits_there_is_a_reason_and_no_curve() -> None:
 def test_what_a_setting_differs_in_is_marked() -> None:
     rows = parsed("several").all("tr", **{"class": "differing"})
     report = REPORTS["several"]()
-    assert len(rows) == sum(s.differs for server in report.deployment.servers for s in server.settings)
+    differing = [s for server in report.deployment.servers for s in server.settings if s.differs]
+    assert [words.split("←")[0].strip() for _, words in rows] == [s.label for s in differing] == ["running requests"]
+    assert all("100" in words and "64" in words for _, words in rows)
 
 
 def test_the_curve_is_in_the_page_for_the_script() -> None:
