@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -19,15 +20,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ullage.report.html as html
+from tests.evidence import READ_AT
 from tests.report.pages import REPORTS
+from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
 from ullage.capacity.demand import Demand
 from ullage.capacity.pool import Pool
+from ullage.deployment import Deployment, standard_answers
 from ullage.engines.levels import level_of
+from ullage.engines.server import Role
 from ullage.figure import Figure, Kind, Source, missing, read
 from ullage.report.html.markup import data, tag, text
 from ullage.report.html.numbers import MEANINGS, Numbers
 from ullage.report.html.tanks import layers_of, tank
+from ullage.report.model import Report
 from ullage.report.words import value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
@@ -187,6 +193,17 @@ def test_without_limits_there_is_a_reason_and_no_curve() -> None:
     words = next(words for e, words in parsed("unknown").all("section", id="limits"))
     assert "No curve: the start-up lines are not in this log" in words
     assert not [e for e, _ in parsed("unknown").all("figure", **{"class": "chart"})]
+
+
+def test_roles_that_are_no_chain_say_why_and_have_a_curve_each() -> None:
+    roles = (Role.PREFILL, Role.DECODE)
+    servers = tuple(replace(server(100_000, 10, 50_000, role=role), engine="vLLM") for role in roles)
+    deployment = Deployment(servers)
+    reader = Reader()
+    reader.feed(html.to_html(Report(deployment, tuple(standard_answers(deployment)), (), (), (), (), READ_AT)))
+    assert deployment.no_chain
+    assert deployment.no_chain in next(words for e, words in reader.all("section", id="limits"))
+    assert len(reader.all("figure", **{"class": "chart"})) == 2
 
 
 def test_what_a_setting_differs_in_is_marked() -> None:
