@@ -84,12 +84,17 @@ def _server(page: Page, server: Server) -> None:
 
 def _setting_table(page: Page, server: Server) -> None:
     columns = [Column(""), Column("asked for", right=True), Column("in effect", right=True), Column("")]
-    marks = [f"<- {setting.why or 'differs'}" if setting.differs else "" for setting in server.settings]
+    shown = [s for s in server.settings if s.effective.known or s.requested.known]
+    marks = [f"<- {setting.why or 'differs'}" if setting.differs else "" for setting in shown]
     rows = [
         (setting.label, value_of(setting.requested), value_of(setting.effective), mark)
-        for setting, mark in zip(server.settings, marks, strict=True)
+        for setting, mark in zip(shown, marks, strict=True)
     ]
-    page.table(columns, rows, [(mark, "yellow") for mark in marks])
+    if rows:
+        page.table(columns, rows, [(mark, "yellow") for mark in marks])
+    if unknown := [setting for setting in server.settings if setting not in shown]:
+        labels = ", ".join(setting.label for setting in unknown)
+        page.fact("not known", f"{labels} ({unknown[0].requested.note})", _LABEL)
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:

@@ -37,7 +37,7 @@ _GB = r" ?GB"
 
 
 def _rule(step: Step, needle: str, pattern: str) -> LineRule:
-    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" GB", _GB)))
+    return LineRule(step, needle, pattern.replace("NUM", _NUM).replace(" GB", _GB))
 
 
 # (step, a literal that stands in every such line, the quantities as named groups)

@@ -53,7 +53,7 @@ _ENGINE = re.compile(r"EngineCore_?(?:DP)?(\d+)|\bDP(\d+)")
 
 
 def _rule(step: Step, needle: str, pattern: str) -> LineRule:
-    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM)))
+    return LineRule(step, needle, pattern.replace("NUM", _NUM))
 
 
 # (step, a literal that stands in every such record, the quantities as named groups)
