@@ -91,7 +91,7 @@ def test_groups_that_nothing_tells_give_a_range_and_a_bound() -> None:
     safe, low, high = admits(found, 4_096)
     assert (safe, low) == (3, 3)
     assert high == (214_135 - 65_536) // 4_096 + 1
-    assert any("no capacity" in note for note in found.notes)
+    assert found.figures["kv_cache_size_meaning"].value == "concurrency x max_model_len"
 
 
 @pytest.mark.parametrize(("printed", "version"), [(290_864, "0.19.0"), (int(1_487 / 45 * 32_768), "0.27.0")])

@@ -28,6 +28,13 @@ from .gather import Options, gather
 @click.option(
     "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
 )
+@click.option(
+    "--metrics",
+    "metrics",
+    multiple=True,
+    metavar="[SERVER=]URL",
+    help="The metrics page of a server that has it on another port or host.",
+)
 @click.option("--follow", is_flag=True, help="Read a router's workers and its metrics port too.")
 @click.option(
     "--api-key-env",
@@ -68,6 +75,7 @@ def limits(
     at: tuple[str, ...],
     requests: tuple[str, ...],
     flags: tuple[str, ...],
+    metrics: tuple[str, ...],
     follow: bool,
     key_envs: tuple[str, ...],
     cacert: str | None,
@@ -81,8 +89,8 @@ def limits(
 ) -> int:
     """What the servers behind TARGETs can hold.
 
-    A TARGET is a URL of a server or a router, a log or a captured endpoint file (server_info.json, metrics.txt), an
-    ullage.toml, or - for standard input. Several files that speak of one server are read as one server.
+    A TARGET is a URL or a Unix socket of a server or a router, a log or a captured endpoint file (server_info.json,
+    metrics.txt), an ullage.toml, or - for standard input. Several files that speak of one server are read as one.
 
     \b
     ullage limits http://localhost:30000 --at 32000
@@ -101,7 +109,7 @@ def limits(
     if html == "-" and as_json:
         raise UsageError("--html - and --json both print to standard output", "name a file for the page")
     lengths, shapes, echoes = _sizes(at, requests)
-    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s))
+    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
     report = report_on(items, lengths, shapes, echoes)
     if as_json or report.deployment.servers:
         _show(report, as_json, sources, html, plot)

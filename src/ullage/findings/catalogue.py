@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from ..deployment import Deployment
-from . import access, limits, load, pools, router, starts  # noqa: F401 - importing enters their rules
+from . import (  # noqa: F401 - importing enters their rules
+    access,
+    blocks,
+    limits,
+    load,
+    memory,
+    pools,
+    queues,
+    refusal,
+    roles,
+    router,
+    starts,
+)
 from .base import CATALOGUE, Finding
 
-_SUBJECTS = ("load", "pools", "limits", "router", "starts", "access")  # what hurts first, within one severity
+# What hurts first, within one severity.
+_SUBJECTS = ("refusal", "load", "queues", "roles", "pools", "blocks", "limits", "memory", "router", "starts", "access")
 
 
 def findings(deployment: Deployment) -> list[Finding]:

@@ -20,6 +20,7 @@ def capacity_figures(joined: Joined, decision: Decision) -> dict[str, Figure]:
         tokens = total.count * block.count * context_parallel(joined)
         figures["pool_tokens"] = derived("pool_tokens", tokens, "tokens", (total, block), note)
     figures.update(_of_request(joined, decision, usable))
+    figures.update(_printed(joined, decision))
     available = joined.effective.get("available_kv_gib")
     if available is not None and total.known:
         size = round(available.number * GIB / total.number)
@@ -69,15 +70,15 @@ def _over(engines: int, note: str) -> str:
     return note if engines == 1 else f"{note}, over {engines} engines"
 
 
-def printed_note(joined: Joined, decision: Decision) -> str:
-    """What "KV cache size" is not, where it is not the capacity."""
+def _printed(joined: Joined, decision: Decision) -> dict[str, Figure]:
+    """What "KV cache size" is, where it is not the capacity."""
     printed, stated = joined.effective.get("kv_cache_size_tokens"), stated_of(joined)
     if printed is None:
-        return ""
-    told = f"the engine prints {printed.count:,} tokens, which is no capacity: "
+        return {}
     if stated.is_divided:
-        return f"{told}builds before 0.20.2 divide the pool by the groups of layers"
-    several = decision.layout is None or len(decision.layout.asked.groups) > 1
-    if several and stated.length:
-        return f"{told}it is what requests of {stated.length:,} tokens would hold; shorter ones hold less together"
-    return ""
+        meaning, note = "pool / groups", "builds before 0.20.2 divide the pool by the groups of layers"
+    elif stated.length and (decision.layout is None or len(decision.layout.asked.groups) > 1):
+        meaning, note = "concurrency x max_model_len", f"it is what requests of {stated.length:,} tokens would hold"
+    else:
+        return {}
+    return {"kv_cache_size_meaning": derived("kv_cache_size_meaning", meaning, "", (printed,), note)}

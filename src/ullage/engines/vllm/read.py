@@ -14,7 +14,7 @@ from ..levels import level_of
 from ..server import Level, Queue, Rank, Role, Server
 from ..trust import Trust
 from .arguments import from_argv, is_vllm
-from .capacity import capacity_figures, printed_note, total_context
+from .capacity import capacity_figures, total_context
 from .from_endpoints import from_config, from_models, from_version
 from .layout import Decision
 from .pools import ceilings_of, decision_of, engines_of, pools_of
@@ -108,7 +108,7 @@ def _server(joined: Joined) -> Server:
         earlier=joined.earlier,
         disagreements=joined.disagreements,
         evidence=tuple({id(part.evidence): part.evidence for part in joined.parts}.values()),
-        notes=_notes(joined, decision),
+        notes=_notes(joined),
     )
 
 
@@ -191,9 +191,8 @@ def _name(joined: Joined) -> str:
     return f"{name} (port {port.value})" if port else name
 
 
-def _notes(joined: Joined, decision: Decision) -> tuple[str, ...]:
+def _notes(joined: Joined) -> tuple[str, ...]:
     notes = [note for part in joined.parts for note in part.notes]
-    notes.append(printed_note(joined, decision))
     if joined.role is Role.UNKNOWN:
         connector = joined.args["kv_connector"].value
         notes.append(
