@@ -92,9 +92,13 @@ def _setting_table(page: Page, server: Server) -> None:
     ]
     if rows:
         page.table(columns, rows, [(mark, "yellow") for mark in marks])
-    if unknown := [setting for setting in server.settings if setting not in shown]:
-        labels = ", ".join(setting.label for setting in unknown)
-        page.fact("not known", f"{labels} ({unknown[0].requested.note})", _LABEL)
+    reasons: dict[str, list[str]] = {}
+    for setting in server.settings:
+        if setting not in shown:
+            reasons.setdefault(setting.requested.note.removeprefix("not set: "), []).append(setting.label)
+    if reasons:
+        told = "; ".join(f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items())
+        page.fact("not stated", told, _LABEL)
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:

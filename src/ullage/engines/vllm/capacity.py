@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...figure import Figure, derived, inferred, missing
 from ..join import Joined
 from .layout import Decision
@@ -44,6 +46,8 @@ def _of_request(joined: Joined, decision: Decision, usable: Figure) -> dict[str,
         figures["fixed_blocks_per_request"] = make(
             "fixed_blocks_per_request", layout.fixed, "blocks", (usable,), f"held whatever its length: {layout.kind}"
         )
+        slope = float(layout.slope)
+        figures["blocks_per_token"] = make("blocks_per_token", slope, "blocks", (usable,), "beyond what is fixed")
     return figures
 
 
@@ -82,3 +86,16 @@ def _printed(joined: Joined, decision: Decision) -> dict[str, Figure]:
     else:
         return {}
     return {"kv_cache_size_meaning": derived("kv_cache_size_meaning", meaning, "", (printed,), note)}
+
+
+def cost_note(figures: Mapping[str, Figure]) -> str:
+    """What a request costs, where it is more than its tokens: a fixed part and a slope, in blocks and in bytes."""
+    fixed, slope, size = (figures.get(n) for n in ("fixed_blocks_per_request", "blocks_per_token", "bytes_per_block"))
+    if fixed is None or slope is None or not fixed.number:
+        return ""
+    growth = f"one more for every {1 / slope.number:,.0f} tokens" if slope.number else "no more for its tokens"
+    told = f"a request takes up to {fixed.count:,} blocks whatever its length, and {growth}"
+    if size is None:
+        return told
+    each = slope.number * size.number / 1024
+    return f"{told}: {fixed.number * size.number / GIB:,.2f} GiB, and {each:,.2f} KiB a token"
