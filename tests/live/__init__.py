@@ -1,0 +1,1 @@
+"""Against real servers, where they can run."""
