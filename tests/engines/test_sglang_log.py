@@ -143,9 +143,10 @@ def test_why_the_pool_is_not_known_is_said() -> None:
 
 def test_the_share_in_use_is_the_fullest_pools_and_tokens_are_the_full_pools() -> None:
     shares = "full token usage: 0.10, swa token usage: 0.40"
-    usage = server(*start(40000), f"[{DAY} 11:00:01 TP0] Prefill batch, #new-seq: 1, {shares}, #running-req: 1").usage
+    found = server(*start(40000), f"[{DAY} 11:00:01 TP0] Prefill batch, #new-seq: 1, {shares}, #running-req: 1")
+    usage = found.usage
     assert (usage["token_usage"].value, usage["num_used_tokens"].value) == (0.4, 4000)
-    assert usage["room_tokens"].value == 36_000
+    assert next(level.room for level in found.levels if level.pool == "KV pool").value == 36_000
     assert {f.name for f in usage["token_usage"].inputs} == {"full_token_usage", "swa_token_usage"}
 
 
@@ -169,8 +170,10 @@ def test_a_batch_line_that_is_cut_tells_what_stands_whole() -> None:
 def test_a_batch_line_with_what_is_no_quantity(value: str) -> None:
     told = f"#running-req: {value}, #token: {value}, token usage: {value}, #queue-req: 1"
     line = f"[{DAY} 11:00:01 TP0] Decode batch. {told}"
-    usage = values(server(*start(40_000), line).usage)
-    assert not {"num_running_reqs", "num_used_tokens", "token_usage", "room_tokens"} & usage.keys()
+    found = server(*start(40_000), line)
+    assert not {"num_running_reqs", "num_used_tokens", "token_usage"} & found.usage.keys()
+    assert not found.running.known
+    assert found.levels == ()
 
 
 def test_a_transfer_that_failed_is_one_request_by_its_room_of_many_digits() -> None:

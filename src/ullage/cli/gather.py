@@ -137,7 +137,7 @@ def _read_urls(
     """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave."""
     from ..observe.endpoints import Endpoint, read_servers
 
-    endpoints = [Endpoint(topic, paths) for topic, paths in ENDPOINTS]
+    endpoints = [Endpoint(*row) for row in ENDPOINTS]
     access_for = _access(urls, keys, options)
     items = read_servers(list(urls), endpoints, access_for, masker)
     asked = set(urls)

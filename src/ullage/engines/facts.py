@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..evidence import Evidence
 from ..figure import Figure, Kind, Source
+from .quantities import unit_of
 from .server import EarlierStart, Role
 
 
@@ -34,6 +35,14 @@ class Facts:
             if figure is not None and figure.known:
                 return str(figure.value)
         return None
+
+
+# Of these no server that runs has 0, or a fraction.
+_LIMITS = frozenset(
+    """max_total_num_tokens swa_max_total_num_tokens max_running_requests max_req_input_len context_len page_size
+    num_pages max_model_len num_gpu_blocks block_size kv_cache_size_tokens max_num_seqs
+    max_num_batched_tokens""".split()
+)
 
 
 def plain(value: object) -> bool:
@@ -65,3 +74,21 @@ def words(pairs: Iterable[tuple[str, object, Source]]) -> dict[str, Figure]:
         for name, value, source in pairs
         if isinstance(value, str) and value
     }
+
+
+def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None) -> dict[str, Figure]:
+    """(name, value, source) triples as figures; what is not a quantity is left out. The first of a name counts."""
+    figures: dict[str, Figure] = {}
+    for name, value, source in pairs:
+        found = quantity(name, value)
+        if found is not None:
+            figures.setdefault(name, Figure(name, found, unit_of(name), Kind.READ, source, observed_at=at))
+    return figures
+
+
+def quantity(name: str, value: object) -> int | float | None:
+    """A number that this quantity can have: no pool and no limit of a server that runs is 0, or a fraction."""
+    found = number(value)
+    if name in _LIMITS and not (isinstance(found, int) and found >= 1):
+        return None
+    return found

@@ -5,28 +5,48 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from importlib import import_module
+from typing import NamedTuple, Protocol
 
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
+from .facts import Facts
 from .router import read as router_read
 from .server import Server
-from .sglang import read as sglang_read
+from .signs import engine_of
 
-# What the readers are told to look for. (topic, paths: the newer name first)
-ENDPOINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("server_info", ("/server_info", "/get_server_info")),
-    ("model_info", ("/model_info", "/get_model_info")),
-    ("loads", ("/v1/loads", "/get_load")),
-    ("models", ("/v1/models",)),
-    ("metrics", ("/metrics",)),
-    ("workers", ("/workers",)),
+# What the readers are told to look for. (topic, paths: the newer name first, only if that topic was answered)
+ENDPOINTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("server_info", ("/server_info", "/get_server_info"), ""),
+    ("model_info", ("/model_info", "/get_model_info"), ""),
+    ("loads", ("/v1/loads", "/get_load"), ""),
+    ("models", ("/v1/models",), ""),
+    ("metrics", ("/metrics",), ""),
+    ("workers", ("/workers",), ""),
+    ("version", ("/version",), ""),
+    ("vllm_config", ("/server_info?config_format=json",), "version"),
+    ("props", ("/props",), ""),
+    ("slots", ("/slots",), "props"),
 )
+# Endpoints that one engine serves: that another does not is nothing to tell.
+ENDPOINTS_OF = {
+    "SGLang": frozenset(["server_info", "model_info", "loads", "models", "metrics"]),
+    "vLLM": frozenset(["version", "models", "metrics"]),
+    "llama.cpp": frozenset(["props", "slots", "models", "metrics"]),
+}
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = re.compile(
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
     r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server"
 )
-_OTHER_ENGINES = (("vllm:", "vLLM"), ("llamacpp:", "llama.cpp"), ("trtllm", "TensorRT-LLM"), ("tgi_", "TGI"))
+_ENGINES = {"SGLang": "sglang", "vLLM": "vllm"}
+
+
+class Engine(Protocol):
+    """What an engine's `read` module offers."""
+
+    def facts_of(self, evidence: Evidence) -> list[Facts]: ...
+
+    def servers(self, facts: Sequence[Facts]) -> list[Server]: ...
 
 
 class Unclaimed(NamedTuple):
@@ -38,9 +58,9 @@ class Unclaimed(NamedTuple):
 
 def log_markers() -> tuple[tuple[bytes, ...], re.Pattern[bytes]]:
     """(what marks the beginning of a start, which lines of a log to keep): bytes, for a reader that knows no engine."""
-    from .sglang.lines import KEEP, STARTS
-
-    return STARTS, KEEP
+    lines = [import_module(f"{__package__}.{name}.lines") for name in _ENGINES.values()]
+    starts = tuple(marker for module in lines for marker in module.STARTS)
+    return starts, re.compile(b"|".join(module.KEEP.pattern for module in lines))
 
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
@@ -48,17 +68,34 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     routers = [item for item in items if not item.failed and router_read.is_routers(item)]
     taken = {id(item) for item in routers}
     router_targets = {item.origin.target for item in routers if item.origin.target.startswith("http")}
-    facts, unclaimed = [], []
+    facts: dict[str, list[Facts]] = {}
+    unclaimed = []
     for item in items:
         if item.failed or id(item) in taken or item.origin.target in router_targets:
             continue  # a router answers some worker endpoints on its workers' behalf
-        found = sglang_read.facts_of(item)
-        facts += found
+        engine, found = _facts(item)
+        facts.setdefault(engine, []).extend(found)
         if not found:
-            unclaimed.append(Unclaimed(item, _why(item)))
-    servers = told_apart([*sglang_read.servers(facts), *router_read.servers(routers)])
+            unclaimed.append(Unclaimed(item, _why(item, engine)))
+    workers = [server for engine, found in facts.items() if found for server in _engine(engine).servers(found)]
+    servers = told_apart([*workers, *router_read.servers(routers)])
     names = {server.name for server in servers}
     return [_with_workers(_with_unread(server, items), names) for server in servers], unclaimed
+
+
+def _facts(item: Evidence) -> tuple[str, list[Facts]]:
+    """The engine of an item and what it says. One without a sign is offered to every engine in turn."""
+    engine = engine_of(item)
+    for name in (engine,) if engine else _ENGINES:
+        if name in _ENGINES and (found := _engine(name).facts_of(item)):
+            return name, found
+    return engine, []
+
+
+def _engine(name: str) -> Engine:
+    """Loaded when the first evidence of that engine is met."""
+    module: Engine = import_module(f"{__package__}.{_ENGINES[name]}.read")
+    return module
 
 
 def _with_workers(server: Server, names: set[str]) -> Server:
@@ -73,9 +110,9 @@ def _with_unread(server: Server, items: Sequence[Evidence]) -> Server:
     """A server whose endpoints did not all answer says so wherever a figure is missing."""
     targets = {item.origin.target for item in server.evidence}
     unread = {
-        item.topic: item.content.reason
-        for item in items
-        if isinstance(item.content, Failure) and item.content.status != "404" and item.origin.target in targets
+        item.topic: failure.reason
+        for item, failure in failures(items, [server])
+        if failure.status != "404" and item.origin.target in targets
     }
     return replace(server, unread=unread) if unread else server
 
@@ -94,34 +131,29 @@ def _own_name(server: Server, namesakes: Sequence[Server]) -> str:
     return f"{server.name}, {places[number]}" if len(set(places)) == len(places) else f"{server.name} #{number + 1}"
 
 
-def _why(item: Evidence) -> str:
+def _why(item: Evidence, engine: str) -> str:
     content = item.content
-    other = _other_engine(item)
-    if other:
-        return f"this is {other}'s; Ullage reads SGLang and its router so far"
+    if engine and engine not in _ENGINES:
+        return f"this is {engine}'s, which Ullage does not read yet"
     if isinstance(content, Log):
-        return "no line of it is SGLang's" if not content.lines else "it holds no figure of a start or a run"
+        return "no line of it is an engine's" if not content.lines else "it holds no figure of a start or a run"
     if isinstance(content, Samples):
-        return "no metric of SGLang or its router in it"
+        return "no metric of an engine or a router in it"
     if isinstance(content, Document):
-        return "not the answer of an SGLang endpoint"
+        return "not the answer of an engine's endpoint"
     return "not the command line of an engine" if isinstance(content, Argv) else str(content)
 
 
-def _other_engine(item: Evidence) -> str:
-    content = item.content
-    if isinstance(content, Samples):
-        names = {s.name for s in content.samples}
-        return next((engine for prefix, engine in _OTHER_ENGINES if any(n.startswith(prefix) for n in names)), "")
-    if isinstance(content, Argv):
-        text = " ".join(content.words)
-        return "vLLM" if "vllm" in text else "llama.cpp" if "llama-server" in text or "llama_server" in text else ""
-    if isinstance(content, Document) and isinstance(content.data, dict):
-        models = content.data.get("data")
-        owners = {m.get("owned_by") for m in models if isinstance(m, dict)} if isinstance(models, list) else set()
-        return "vLLM" if "vllm" in owners else "llama.cpp" if "llamacpp" in owners else ""
-    return ""
+def failures(items: Sequence[Evidence], servers: Sequence[Server]) -> list[tuple[Evidence, Failure]]:
+    """What could not be read. That a server lacks the endpoints of another engine is no failure."""
+    engines = {item.origin.target: server.engine for server in servers for item in server.evidence}
+    return [
+        (item, item.content)
+        for item in items
+        if isinstance(item.content, Failure) and _expected(item.topic, engines.get(item.origin.target))
+    ]
 
 
-def failures(items: Sequence[Evidence]) -> list[tuple[Evidence, Failure]]:
-    return [(item, item.content) for item in items if isinstance(item.content, Failure)]
+def _expected(topic: str, engine: str | None) -> bool:
+    known = frozenset(name for name, _, _ in ENDPOINTS)
+    return engine not in ENDPOINTS_OF or topic not in known or topic in ENDPOINTS_OF[engine]

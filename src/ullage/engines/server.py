@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..capacity.limits import Ceiling
 from ..capacity.pool import Pool
 from ..evidence import Evidence
-from ..figure import Figure, missing
+from ..figure import Figure, derived, missing
 
 
 class Role(str, Enum):
@@ -67,6 +67,26 @@ class Level(NamedTuple):
     evictable: Figure  # kept for reuse, and given back on demand
     reserved: Figure  # kept back: nobody can be given it
     free: Figure
+    share: Figure | None = None  # in use of the whole, as the engine itself states it
+
+    @property
+    def in_use(self) -> Figure:
+        """The share that requests hold; of several partitions where only shares are known, the fullest's."""
+        if self.size.known and self.used.known and self.size.number:
+            share = self.used.number / self.size.number
+            return derived("in_use", share, "of the pool", (self.used, self.size), "use / pool")
+        return self.share or missing("in_use", "of the pool", self.used.note or self.size.note or "the pool is empty")
+
+    @property
+    def room(self) -> Figure:
+        """What new requests can be given: free or evictable. At most that, where what is kept back is not known."""
+        unknown = self.size if not self.size.known else self.used
+        if not unknown.known:
+            return missing("room", self.size.unit, unknown.note)
+        kept = (self.reserved,) if self.reserved.known else ()
+        left = self.size.number - self.used.number - sum(f.number for f in kept)
+        note = "size - use - kept back" if kept else f"size - use, at most: {self.reserved.note}"
+        return derived("room", max(0, left), self.size.unit, (self.size, self.used, *kept), note)
 
 
 class Queue(NamedTuple):

@@ -70,8 +70,13 @@ GLOSSARY = {
         "Slots for the recurrent states of Mamba, GDN and KDA layers. A request takes one without prefix "
         "cache, three with it, more in the extra-buffer modes."
     ),
-    "room_tokens": (
-        "Tokens of the KV pool that new requests could take now: the pool less use. Evictable cache counts as room."
+    "room": (
+        "What new requests could be given of a pool now: its size less use, and less what is kept back. Evictable "
+        "cache counts as room."
+    ),
+    "reserved": (
+        "What a pool keeps back from newcomers. An SGLang decode server keeps --num-reserved-decode-tokens (512) for "
+        "each request that runs or is in transfer."
     ),
     "kv_pool_usage": ("Tokens in use by requests over all data-parallel ranks, as a share of the pool."),
     "num_used_tokens": ("Tokens that requests hold now. Evictable cache is left out."),

@@ -12,7 +12,7 @@ from ..capacity.limits import Ceiling, Limits
 from ..capacity.pool import Pool
 from ..capacity.request import Shape
 from ..deployment import reach_of, total_context
-from ..engines.server import Server
+from ..engines.server import Level, Server
 from ..figure import Figure
 from .model import Report
 
@@ -78,6 +78,9 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "total_context": _figure(total_context(server)),
         "default_output": _figure(server.default_output),
         "usage": _figures(server.usage),
+        "running": _figure(server.running),
+        "queues": [{"label": q.label, "waiting": _figure(q.waiting)} for q in server.queues],
+        "levels": [_level(level) for level in server.levels],
         "ranks": {rank.name: _figures(rank.figures) for rank in server.ranks},
         "earlier_starts": [
             {"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier
@@ -162,6 +165,11 @@ def _pool(pool: Pool) -> dict[str, Any]:
         "beyond": pool.beyond,
         "lever": pool.lever,
     }
+
+
+def _level(level: Level) -> dict[str, Any]:
+    parts = ("size", "used", "evictable", "reserved", "free", "in_use", "room")
+    return {"pool": level.pool, **{name: _figure(getattr(level, name)) for name in parts}}
 
 
 def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:

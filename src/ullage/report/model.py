@@ -36,7 +36,7 @@ def report_on(
         deployment,
         tuple(answers),
         tuple(findings(deployment)),
-        tuple(failures(items)),
+        tuple(failures(items, servers)),
         tuple(unclaimed),
         tuple(echoes),
         min((item.read_at for item in items), default=datetime.now().astimezone()),

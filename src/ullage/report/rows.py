@@ -8,25 +8,12 @@ from typing import NamedTuple
 from ..capacity.chain import ChainLimits
 from ..capacity.limits import Limits
 from ..deployment import Answer
-from ..engines.server import Role, Server
+from ..engines.server import Level, Role, Server
+from ..figure import Kind
 from .model import Report
 from .words import plain, ratio, value_of
 
 _RANKS = (("tp_size", "TP"), ("pp_size", "PP"), ("dp_size", "DP"), ("ep_size", "EP"), ("dcp_size", "DCP"))
-_QUEUES = (
-    ("num_queue_reqs", "waiting"),
-    ("num_decode_prealloc_queue_reqs", "prealloc"),
-    ("num_decode_transfer_queue_reqs", "transfer"),
-    ("num_retracted_reqs", "retracted"),
-    ("num_prefill_bootstrap_queue_reqs", "bootstrap"),
-    ("num_prefill_inflight_queue_reqs", "in flight"),
-)
-
-_SHARES = (
-    ("pending_prealloc_token_usage", "pre-allocated"),
-    ("swa_token_usage", "window pool"),
-    ("mamba_usage", "state slots"),
-)
 
 
 class Row(NamedTuple):
@@ -130,30 +117,39 @@ def usage_rows(server: Server) -> Iterable[tuple[str, str]]:
 
 
 def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
-    running, used, share = (server.use(n) for n in ("num_running_reqs", "num_used_tokens", "token_usage"))
-    queues = ", ".join(f"{label} {plain(f.value)}" for name, label in _QUEUES if (f := server.use(name)).known)
-    if not (running.known or queues or used.known or share.known):
-        yield "in use now", f"not known: no metrics, loads or batch lines in the evidence{server.unread_words}"
+    running = server.running
+    queues = ", ".join(f"{q.label} {plain(q.waiting.value)}" for q in server.queues if q.waiting.known)
+    if not (running.known or queues or server.levels):
+        yield "in use now", f"not known: {running.note}{server.unread_words}"
         return
     at = f" (at {running.observed_at})" if running.observed_at else ""
     told = f"{value_of(running)} running" if running.known else "running requests not known"
     yield "in use now", f"{told}; queues: {queues or 'not known'}{at}"
-    if used.known or share.known:
-        yield "pool use", "; ".join(_pool_use(server))
+    for level in server.levels:
+        yield f"{level.pool} in use", "; ".join(_level(level))
 
 
-def _pool_use(server: Server) -> Iterable[str]:
-    used, share, room = (server.use(n) for n in ("num_used_tokens", "kv_pool_usage", "room_tokens"))
-    if used.known:
-        yield f"{value_of(used)} tokens" + (f" ({ratio(share)} of KV)" if share.known else "")
-    if not share.known and (logged := server.use("token_usage")).known:
-        yield f"the engine's token usage {ratio(logged)}"
-    if (evictable := server.use("kv_evictable_tokens")).known:
-        yield f"{value_of(evictable)} more are evictable cache"
-    for name, label in _SHARES:
-        if (part := server.use(name)).known:
-            yield f"{label} {ratio(part)}"
-    yield f"room left: {value_of(room)} tokens" if room.known else f"room left not known ({room.note})"
+def _level(level: Level) -> Iterable[str]:
+    """`1,872,640 of 2,454,784 tokens (76%)`, what is kept back, what is evictable, the room left."""
+    unit, share = level.size.unit, level.in_use
+    if level.used.known:
+        whole = f" of {value_of(level.size)}" if level.size.known else ""
+        yield f"{value_of(level.used)}{whole} {unit}" + (f" ({ratio(share)})" if share.known else "")
+    else:
+        yield f"{ratio(share)}, as the engine states it" if share.known else f"not known ({level.used.note})"
+    if level.reserved.known and level.reserved.number:
+        yield f"{value_of(level.reserved)} kept back"
+    room = level.room
+    if not room.known:
+        yield f"room left not known ({room.note})"
+        return
+    most = "" if level.reserved.known else "at most "
+    cache = f", {value_of(level.evictable)} of it evictable cache" if _may_cache(level) else ""
+    yield f"room left: {most}{value_of(room)} {unit}{cache}"
+
+
+def _may_cache(level: Level) -> bool:
+    return level.evictable.known and level.evictable.kind is not Kind.DEFAULT
 
 
 def _host_cache(server: Server) -> Iterable[tuple[str, str]]:

@@ -21,8 +21,11 @@ def source_lines(report: Report) -> Iterator[str]:
             yield from trees.under(f"{answer.label} on {name}", limits.why, (limits.admits, limits.safe))
     for server in report.deployment.servers:
         settings = [f for s in server.settings for f in (s.requested, s.effective)]
-        figures = {f.name: f for f in (*server.usage.values(), *server.figures.values(), *settings) if f.known}
+        now = (*server.usage.values(), server.running, *(queue.waiting for queue in server.queues))
+        figures = {f.name: f for f in (*now, *server.figures.values(), *settings) if f.known}
         yield from trees.under(server.name, "", figures.values())
+        for level in server.levels:
+            yield from trees.under(f"{level.pool} of {server.name}", "", (level.room, level.evictable, level.free))
 
 
 class _Trees:

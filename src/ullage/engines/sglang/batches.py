@@ -6,7 +6,8 @@ import math
 import re
 
 from ...evidence import LogLine
-from .lines import Event, Step, says, split_tag
+from ..events import Event, says
+from .lines import Step, split_tag
 
 _FIELD = re.compile(r"(#?[A-Za-z][\w /().-]*?): ?([^,|]+)")
 _NAMES = {

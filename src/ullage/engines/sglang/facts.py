@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ...figure import Figure, Kind, Source
-from ..facts import number, plain
+from ..facts import plain
+from ..quantities import unit_of
 from ..server import Role
-from .quantities import unit_of
 
 # Arguments that bear on capacity or identity, by the name they have in ServerArgs. Others are not carried along.
 ARGUMENTS = frozenset(
@@ -36,10 +36,6 @@ _NO_NUMBERS = frozenset(
 _SIZES = frozenset(
     ["page_size", "tp_size", "pp_size", "dp_size", "ep_size", "dcp_size", "attn_cp_size", "nnodes", "context_length"]
 )
-_LIMITS = frozenset(
-    """max_total_num_tokens swa_max_total_num_tokens max_running_requests max_req_input_len context_len page_size
-    num_pages""".split()
-)
 
 
 def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = Kind.CONFIGURED) -> dict[str, Figure]:
@@ -62,24 +58,6 @@ def _fits(name: str, value: object) -> bool:
         return True
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and (name not in _SIZES or (isinstance(value, int) and value >= 1))
-
-
-def readings(pairs: Iterable[tuple[str, object, Source]], at: str | None = None) -> dict[str, Figure]:
-    """(name, value, source) triples as figures; what is not a quantity is left out. The first of a name counts."""
-    figures: dict[str, Figure] = {}
-    for name, value, source in pairs:
-        found = quantity(name, value)
-        if found is not None:
-            figures.setdefault(name, Figure(name, found, unit_of(name), Kind.READ, source, observed_at=at))
-    return figures
-
-
-def quantity(name: str, value: object) -> int | float | None:
-    """A number that this quantity can have: no pool and no limit of a server that runs is 0, or a fraction."""
-    found = number(value)
-    if name in _LIMITS and not (isinstance(found, int) and found >= 1):
-        return None
-    return found
 
 
 def role_of(mode: object) -> Role:

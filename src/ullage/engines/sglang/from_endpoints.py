@@ -7,9 +7,9 @@ from typing import Any
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source
-from ..facts import Facts, number, refused, words
+from ..facts import Facts, number, readings, refused, words
 from ..server import Role
-from .facts import argument_figures, readings, role_of
+from .facts import argument_figures, role_of
 from .ranks import least_of, over_ranks, rank_limits, ranks_counted
 
 _MEMORY = {

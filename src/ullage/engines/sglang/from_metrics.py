@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from ...evidence import Evidence, Sample, Samples
 from ...figure import Figure, Kind, Source
-from ..facts import Facts, refused
+from ..facts import Facts, quantity, refused
+from ..quantities import unit_of
 from ..server import Role
-from .facts import argument_figures, quantity, role_of
-from .quantities import unit_of
+from .facts import argument_figures, role_of
 from .ranks import POOL, least_of, over_ranks, ranks_counted
 
 _RENAMED = {

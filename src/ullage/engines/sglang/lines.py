@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from enum import Enum
 
 from ...evidence import LogLine
-from ...quoting import in_quotes
+from ..events import Event, LineRule, Value, needles, numbers
 
 
 class Step(Enum):
@@ -28,29 +27,17 @@ class Step(Enum):
     TROUBLE = "trouble"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One parsed line. `rank` is the engine's own tag ("DP1 TP6 EP6"), "" where it prints none."""
-
-    step: Step
-    rank: str
-    time: str
-    line: LogLine
-    values: Mapping[str, int | float | str] = field(default_factory=dict)
-
-
 _TAG = re.compile(
     r"(?:\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\]"
     r" ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?)?"
     r"(?:(?:\[gpu(?:_id)?=|Rank )(?P<gpu>\d+)[\]:] ?)?"  # until the middle of 2024
 )
-_ABSURD = 10**15
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
 _GB = r" ?GB"
 
 
-def _rule(step: Step, needle: str, pattern: str) -> tuple[Step, str, re.Pattern[str]]:
-    return step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" GB", _GB))
+def _rule(step: Step, needle: str, pattern: str) -> LineRule:
+    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" GB", _GB)))
 
 
 # (step, a literal that stands in every such line, the quantities as named groups)
@@ -182,10 +169,8 @@ _SUMMARY_NAMES = {
 }
 _SUMMARY_ENDS = ("context_len", "available_gpu_mem_gib")
 # What the log reader has to keep for us; anything else on a server's output says nothing of capacity.
-KEEP = re.compile(
-    b"server_args=|"
-    + b"|".join(sorted({re.escape(needle.encode()) for _, needle, _ in _RULES}))
-    + rb"|(?:Prefill|Decode) batch|[Rr]etract|Starting router on|sgl-router|sglang-router"
+KEEP = needles(
+    _RULES, b"server_args=", rb"(?:Prefill|Decode) batch|[Rr]etract|Starting router on|sgl-router|sglang-router"
 )
 STARTS = (b"server_args=", b"Load weight begin")
 
@@ -211,24 +196,18 @@ def start_event(line: LogLine) -> Event | None:
     time, rank, body = split_tag(line.text)
     if body.startswith("server_args="):
         return Event(Step.ARGS, rank, time or line.time, line)
-    for step, needle, pattern in _RULES:
-        if says(body, needle) and (match := pattern.search(body)):
-            values = _summary(body) if step is Step.SUMMARY else _values(match)
-            return Event(step, rank, time or line.time, line, values)
+    for rule in _RULES:
+        if match := rule.match(body):
+            values = _summary(body) if rule.step is Step.SUMMARY else _values(match)
+            return Event(rule.step, rank, time or line.time, line, values)
     return None
 
 
-def says(body: str, needle: str) -> bool:
-    """Does the engine say it itself, not in the text of a request that it logs?"""
-    place = body.find(needle)
-    return place >= 0 and not in_quotes(body, place)
-
-
-def _values(match: re.Match[str]) -> dict[str, int | float | str]:
+def _values(match: re.Match[str]) -> dict[str, Value]:
     return _numbers((name, text) for name, text in match.groupdict().items() if text is not None)
 
 
-def _summary(body: str) -> dict[str, int | float | str]:
+def _summary(body: str) -> dict[str, Value]:
     """Its fields, but for a last one that is cut: no version ends the line with it."""
     stated = [(found[1].lower(), found[2], found.end() < len(body)) for found in _SUMMARY_FIELD.finditer(body)]
     named = [(_SUMMARY_NAMES.get(name, name), text, closed) for name, text, closed in stated]
@@ -238,14 +217,5 @@ def _summary(body: str) -> dict[str, int | float | str]:
 _IDENTIFIERS = frozenset({"failed_room"})  # digits that count nothing, however many they are
 
 
-def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, int | float | str]:
-    """Whole numbers, fractions, or the words themselves. What is too large to be a quantity is left out."""
-    found = {name: text if name in _IDENTIFIERS else _number(text) for name, text in pairs}
-    return {name: value for name, value in found.items() if isinstance(value, str) or value < _ABSURD}
-
-
-def _number(text: str) -> int | float | str:
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        return text
+def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, Value]:
+    return numbers(pairs, _IDENTIFIERS)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from ...evidence import Evidence, Log
-from ...figure import Figure, Kind, Source
-from .lines import Event, Step
-from .quantities import unit_of
+from ...evidence import Evidence
+from ...figure import Figure, Source
+from .. import events
+from ..events import Event, Value
+from .lines import Step
 
 
 def source_of(evidence: Evidence, event: Event) -> Source:
-    log = evidence.content
-    unit = "line" if isinstance(log, Log) and log.numbered else "byte"
-    stream = f"{evidence.place} [{evidence.origin.stream}]" if evidence.origin.stream else evidence.place
-    return Source(
-        stream, f"{unit} {event.line.number}", event.line.text[:160] if event.step is not Step.ARGS else "server_args"
-    )
+    """The arguments are too long to be quoted."""
+    return events.source_of(evidence, event, "server_args" if event.step is Step.ARGS else "")
 
 
-def figure_of(name: str, value: int | float | str, evidence: Evidence, event: Event) -> Figure:
-    return Figure(name, value, unit_of(name), Kind.READ, source_of(evidence, event), observed_at=event.time or None)
+def figure_of(name: str, value: Value, evidence: Evidence, event: Event) -> Figure:
+    return events.figure_of(name, value, evidence, event, "server_args" if event.step is Step.ARGS else "")
 
 
 def data_rank(rank: str) -> str:

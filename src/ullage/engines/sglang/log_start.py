@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source, derived
-from .facts import quantity
-from .lines import Event, Step
+from ..events import Event
+from ..facts import quantity
+from .lines import Step
 from .log_readings import data_rank, figure_of, source_of
 from .ranks import ranks_counted
 from .starts import Start

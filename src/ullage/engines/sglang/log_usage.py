@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind
-from .lines import Event, Step
+from ..events import Event
+from .lines import Step
 from .log_readings import data_rank, figure_of, source_of
 from .ranks import together
 from .starts import Start

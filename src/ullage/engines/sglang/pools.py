@@ -14,6 +14,7 @@ from ...figure import Figure, default, derived, inferred, missing
 from ...units import floor_to
 from ..join import Joined
 from ..server import Role
+from ..version import release_of
 from .admission import RESERVED_DECODE_TOKENS, DecodeReserve, PrefillPass, TokenRatio
 
 V4_PAGE, V4_WINDOW, V4_WINDOW_RATIO = 256, 128, 0.1  # forced by the engine for DeepSeek-V4 (facts: model hook, 2026)
@@ -315,8 +316,5 @@ def _window_cap(joined: Joined) -> Ceiling | None:
 
 def window_capped(joined: Joined) -> bool | None:
     """Does this build cap a DeepSeek-V4 prompt at the window pool? None: the version does not tell."""
-    version = joined.effective.get("version")
-    match = re.match(r"v?(\d+)\.(\d+)\.(\d+)(?=$|[.\-+ ]|post|rc)", str(version.value)) if version else None
-    if match is None or match[0].lstrip("v").startswith("0.0.0"):
-        return None
-    return tuple(int(n) for n in match.groups()) < _UNCAPPED_SINCE
+    release = release_of(joined.effective.get("version"))
+    return None if release is None else release < _UNCAPPED_SINCE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...figure import Figure, Kind, Source, derived
-from .facts import readings
-from .quantities import unit_of
+from ..facts import readings
+from ..quantities import unit_of
 
 POOL = "max_total_num_tokens"
 _SUMMED = ("num_running_reqs", "num_queue_reqs", "num_used_tokens", "gen_tokens_per_s")

@@ -10,6 +10,7 @@ from ...figure import Figure, derived
 from ..facts import Facts
 from ..grouping import group
 from ..join import Joined
+from ..quantities import unit_of
 from ..server import Rank, Role, Server
 from .deepseek_v4 import context_bytes_per_token
 from .flags import from_argv, is_sglang
@@ -26,9 +27,8 @@ from .from_endpoints import (
 from .from_metrics import from_metrics, looks_like_sglang, pages_of
 from .join import TRUST, join
 from .pools import ceilings_of, pools_of, window_capped
-from .quantities import unit_of
 from .settings import default_output, settings_of
-from .use import pool_use
+from .use import kv_use, levels, queues, running
 
 _POOL_SHARES = ("full_token_usage", "swa_token_usage", "mamba_usage")
 _DOCUMENTS: tuple[tuple[Callable[[Any], bool], Callable[[Evidence, Any], Facts]], ...] = (
@@ -63,15 +63,20 @@ def servers(facts: Sequence[Facts]) -> list[Server]:
 def _server(joined: Joined) -> Server:
     role = joined.role if joined.role is not Role.UNKNOWN else _role_by_default(joined)
     joined.role = role
+    pools = pools_of(joined)
+    full = levels(joined, pools)
     return Server(
         name=_name(joined),
         engine="SGLang",
         role=role,
         figures=_figures(joined),
         settings=settings_of(joined),
-        pools=pools_of(joined),
+        pools=pools,
         ceilings=ceilings_of(joined),
-        usage={**joined.usage, **_share(joined), **pool_use(joined)},
+        usage={**joined.usage, **_share(joined), **kv_use(full)},
+        running=running(joined),
+        queues=queues(joined),
+        levels=full,
         default_output=default_output(joined),
         ranks=_ranks(joined),
         earlier=joined.earlier,

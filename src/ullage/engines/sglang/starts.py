@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...evidence import Log
+from ..events import Event
 from ..server import Role
 from .batches import batch_event
-from .lines import Event, Step, is_tagged, start_event
+from .lines import Step, is_tagged, start_event
 from .server_args import parse_server_args
 
 _BEFORE_WEIGHTS = "avail_before_weights_gib"

@@ -1,4 +1,4 @@
-"""The names and units of what SGLang states. Names are the engine's own where it has one; "GB" in its logs is GiB."""
+"""The units of what engines state. Names are the engine's own where it has one; "GB" in SGLang's logs is GiB."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ _UNITS = {
     "mem_fraction_static": "of free memory",
     "bytes_per_full_token": "bytes",
     "graph_max_bs": "requests",
+    "max_model_len": "tokens",
+    "requested_max_model_len": "tokens",
+    "estimated_max_model_len": "tokens",
+    "max_num_seqs": "requests",
+    "block_size": "tokens",
+    "hybrid_block_size": "tokens",
+    "gpu_memory_utilization": "of GPU memory",
+    "kv_cache_max_concurrency": "full-length requests",
 }
 _SUFFIXES = {
     "_per_s": "tokens/s",
@@ -27,6 +35,15 @@ _SUFFIXES = {
     "_usage": "of the pool",
     "_ratio": "",
     "_slots": "slots",
+    "_blocks": "blocks",
+    "_perc": "of the pool",
+    "_percent": "percent",
+    "_requests": "requests",
+    "_running": "requests",
+    "_waiting": "requests",
+    "_deferred": "requests",
+    "_preemptions": "since start",
+    "_bytes": "bytes",
 }
 
 

@@ -1,0 +1,1 @@
+"""vLLM: what its evidence says, by version, and the Server that follows."""

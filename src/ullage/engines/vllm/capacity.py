@@ -1,0 +1,78 @@
+"""Figures of a vLLM server's capacity: blocks, what a request takes of them, and what the printed tokens really are."""
+
+from __future__ import annotations
+
+from ...figure import Figure, derived, inferred, missing
+from ..join import Joined
+from .layout import Decision
+from .pools import engines_of, full_length_tokens, kv_blocks, pool_blocks, stated_of
+
+GIB = 2**30
+
+
+def capacity_figures(joined: Joined, decision: Decision) -> dict[str, Figure]:
+    """Blocks of one engine, bytes of a block, blocks that a request takes beyond its tokens, and of a full one."""
+    total, usable = pool_blocks(joined, decision), kv_blocks(joined, decision)
+    figures = {"num_gpu_blocks": total, "kv_blocks": usable} if total.known else {}
+    figures.update(_of_request(joined, decision, usable))
+    available = joined.effective.get("available_kv_gib")
+    if available is not None and total.known:
+        size = round(available.number * GIB / total.number)
+        note = "available KV memory / blocks; it is printed with two decimals"
+        figures["bytes_per_block"] = derived("bytes_per_block", size, "bytes", (available, total), note)
+    return figures
+
+
+def _of_request(joined: Joined, decision: Decision, usable: Figure) -> dict[str, Figure]:
+    layout, length = decision.layout, joined.effective.get("max_model_len")
+    if not usable.known:
+        return {}
+    make = derived if decision.proven else inferred
+    figures = {}
+    if decision.request_blocks and length is not None:
+        note = f"of {length.count:,} tokens: {decision.why}"
+        figures["blocks_per_full_request"] = make(
+            "blocks_per_full_request", decision.request_blocks, "blocks", (usable, length), note
+        )
+    if layout is not None:
+        figures["fixed_blocks_per_request"] = make(
+            "fixed_blocks_per_request", layout.fixed, "blocks", (usable,), f"held whatever its length: {layout.kind}"
+        )
+    return figures
+
+
+def total_context(joined: Joined, decision: Decision) -> Figure:
+    """Tokens that full-length requests hold together, over all engines. One group of layers: all tokens of its blocks."""
+    engines, size, length = engines_of(joined), kv_blocks(joined, decision), joined.effective.get("max_model_len")
+    layout = decision.layout
+    if layout is not None and size.known and len(layout.asked.groups) == 1:
+        slope = layout.asked.groups[0].per_token
+        tokens = int(size.count / slope) * engines
+        return derived("total_context_tokens", tokens, "tokens", (size,), _over(engines, "blocks x tokens of a block"))
+    if size.known and decision.request_blocks and length is not None:
+        tokens = size.count * length.count // decision.request_blocks * engines
+        note = "in full-length requests; shorter ones hold fewer tokens together, for each takes its fixed blocks"
+        return derived("total_context_tokens", tokens, "tokens", (size, length), _over(engines, note))
+    stated = full_length_tokens(joined)
+    if stated is not None:
+        note = "in full-length requests, as the engine states; what shorter ones hold is not known"
+        return derived("total_context_tokens", stated.count * engines, "tokens", (stated,), _over(engines, note))
+    return missing("total_context_tokens", "tokens", size.note or "the pool is not known")
+
+
+def _over(engines: int, note: str) -> str:
+    return note if engines == 1 else f"{note}, over {engines} engines"
+
+
+def printed_note(joined: Joined, decision: Decision) -> str:
+    """What "KV cache size" is not, where it is not the capacity."""
+    printed, stated = joined.effective.get("kv_cache_size_tokens"), stated_of(joined)
+    if printed is None:
+        return ""
+    told = f"the engine prints {printed.count:,} tokens, which is no capacity: "
+    if stated.is_divided:
+        return f"{told}builds before 0.20.2 divide the pool by the groups of layers"
+    several = decision.layout is None or len(decision.layout.asked.groups) > 1
+    if several and stated.length:
+        return f"{told}it is what requests of {stated.length:,} tokens would hold; shorter ones hold less together"
+    return ""

@@ -1,0 +1,53 @@
+"""Kinds of models by their names: which have windows or recurrent states beside full attention, and which have neither.
+
+A name alone proves nothing: what is built on it has to reproduce the figures that the engine prints, or is marked as
+inferred.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+
+class Layers(Enum):
+    PLAIN = "one kind of layer"
+    WINDOWS = "full attention and windows"
+    STATES = "attention and recurrent states"
+    DEEPSEEK_V4 = "DeepSeek-V4"
+
+
+class Family(NamedTuple):
+    layers: Layers
+    window: int | None = None  # tokens
+
+
+_FAMILIES: tuple[tuple[str, Family], ...] = (
+    (r"deepseek-?_?v4", Family(Layers.DEEPSEEK_V4)),
+    (r"gpt-?_?oss", Family(Layers.WINDOWS, 128)),
+    (r"gemma-?_?2", Family(Layers.WINDOWS, 4096)),
+    (r"gemma-?_?3n", Family(Layers.WINDOWS, 512)),
+    (r"gemma-?_?3-?_?(?:270m|1b)", Family(Layers.WINDOWS, 512)),
+    (r"gemma-?_?3", Family(Layers.WINDOWS, 1024)),
+    (r"gemma-?_?4|mimo-?_?v2|laguna|olmo-?_?3|exaone-?_?4|step-?_?3", Family(Layers.WINDOWS)),
+    (r"cohere2|command-?(?:a|r7b)", Family(Layers.WINDOWS, 4096)),
+    (
+        r"qwen-?_?3[._]?(?:next|[5-9])|nemotron-?_?(?:h|3|nano)|jamba|bamba|zamba|mamba|granite-?_?4|granitemoehybrid"
+        r"|kimi-?_?linear|falcon-?_?h1|lfm2|plamo2|ring-?2|ling-?2\.5",
+        Family(Layers.STATES),
+    ),
+    (
+        r"llama-?_?[123]|llamaforcausallm|codellama|qwen-?_?[12]|qwen-?_?3(?:forcausallm|moe|-|vl)|mi[sx]tral"
+        r"|deepseek-?_?(?:v[123](?!2)|r1|coder|llm)|deepseekforcausallm|kimi-?_?k[23]|glm-?_?[45]|smollm|phi-?_?[34]|yi-"
+        r"|internlm|opt-|gpt-?2|falcon-?_?[1347]|starcoder|tinyllama|vicuna",
+        Family(Layers.PLAIN),
+    ),
+)
+_PATTERNS = [(re.compile(pattern, re.IGNORECASE), family) for pattern, family in _FAMILIES]
+
+
+def family_of(*names: str) -> Family | None:
+    """By the architecture or the model's name; the first that says something. A draft model's layers are not in it."""
+    words = [name.rstrip("/").rsplit("/", 1)[-1] for name in names]
+    return next((family for word in words for pattern, family in _PATTERNS if pattern.search(word)), None)

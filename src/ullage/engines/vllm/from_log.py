@@ -1,0 +1,207 @@
+"""vLLM's logs: the servers that write into one, each by its last start."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ...evidence import Evidence, Log
+from ...figure import Figure, Kind, Source, derived
+from ..events import Event, Value, figure_of, source_of
+from ..facts import Facts, quantity
+from ..quantities import unit_of
+from ..server import EarlierStart
+from .arguments import argument_figures, role_of
+from .lines import Step
+from .starts import Start, servers_of, starts_of
+from .use import over_engines
+
+_MOST = frozenset(["weights_gib", "graph_gib", "load_s", "graph_s", "init_s", "consumed_gib", "num_preemptions"])
+_NO_FIGURES = frozenset(["arguments", "config", "unit", "signal", "stopping", "refused", "died", "expired_request"])
+_RANKS = frozenset(["world_size", "dp_rank", "pp_rank", "tp_rank"])
+_OF_CONFIG = (
+    *("max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "enforce_eager"),
+    *("decode_context_parallel_size", "prefill_context_parallel_size", "kv_cache_dtype", "enable_prefix_caching"),
+    *("quantization", "dtype", "model", "served_model_name", "num_speculative_tokens"),
+)
+_PER_ENGINE = ("num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency")
+_FOLLOWED = "a start with another port, model or role follows in this log: whether this server still runs is not known"
+
+
+def from_log(evidence: Evidence, log: Log) -> list[Facts]:
+    """The servers that write into a log, each by its last start; earlier starts are its history."""
+    found = [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
+    return [facts if facts is found[-1] else _followed(facts) for facts in found]
+
+
+def _followed(facts: Facts) -> Facts:
+    return replace(facts, notes=(*facts.notes, _FOLLOWED))
+
+
+def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
+    current = starts[-1]
+    effective = {} if current.overlaps else start_figures(current, evidence)
+    ranks = {} if current.overlaps else _engines(current, evidence)
+    used = over_engines({rank: _last(events, evidence) for rank, events in _by_engine(current, Step.STATS).items()})
+    for rank, figures in used.by_engine.items():
+        ranks.setdefault(rank, {}).update(figures)
+    args = _args(current, evidence)
+    return Facts(
+        evidence,
+        "log",
+        args=args,
+        effective=effective,
+        usage={**used.together, **_before(current, evidence), **_counted(current, evidence)},
+        rank_usage=ranks,
+        role=role_of(args) if args else role_of({}) if current.config else Facts(evidence, "log").role,
+        earlier=tuple(_earlier(start, evidence) for start in starts[:-1]),
+        notes=(*log.gaps, *_notes(current, effective)),
+    )
+
+
+def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Every quantity that the start states, once: over the processes that print it the least (of pools and memory), or
+    the most (of what they take).
+    """
+    readings: dict[str, dict[str, tuple[Event, Value]]] = defaultdict(dict)
+    for event in start.events:
+        if event.step not in (Step.STATS, Step.ARGS):
+            for name, value in _stated(event):
+                readings[name][_process(event)] = event, value
+    figures = {name: _over_processes(name, list(found.values()), evidence) for name, found in readings.items()}
+    figures = {**_config(start, evidence), **figures}
+    if ready := next(start.of(Step.READY, Step.STATS), None):
+        figures["ready"] = figure_of("ready", True, evidence, ready)
+    return {**figures, **_engines_counted(start, evidence)}
+
+
+def _stated(event: Event) -> Iterator[tuple[str, Value]]:
+    for name, value in event.values.items():
+        if name in _NO_FIGURES or name in _RANKS:
+            continue
+        if isinstance(value, str) or quantity(name, value) is not None:
+            yield name, value
+
+
+def _process(event: Event) -> str:
+    """The worker or engine that printed it: without its pid, for a restart has another."""
+    text = event.line.text
+    tags = text[: text.find(") ") + 1] if text.startswith("(") else ""
+    return f"{event.rank} {tags.split(' pid=')[0]}"
+
+
+def _over_processes(name: str, found: list[tuple[Event, Value]], evidence: Evidence) -> Figure:
+    numbers = [(event, value) for event, value in found if not isinstance(value, str)]
+    if not numbers:
+        return figure_of(name, found[-1][1], evidence, found[-1][0])
+    event, value = (max if name in _MOST else min)(numbers, key=lambda pair: pair[1])
+    figure = figure_of(name, value, evidence, event)
+    low, high = min(v for _, v in numbers), max(v for _, v in numbers)
+    return (
+        figure
+        if low == high
+        else replace(figure, low=low, high=high, note=f"{len(numbers)} processes, {low} to {high}")
+    )
+
+
+def _config(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """What the config line states is resolved, and in effect."""
+    event = next(start.of(Step.CONFIG), None)
+    if event is None:
+        return {}
+    source = source_of(evidence, event, "config")
+    wanted = {name: start.config[name] for name in _OF_CONFIG if name in start.config}
+    return argument_figures(wanted, source, Kind.READ)
+
+
+def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    event = next(start.of(Step.ARGS), None)
+    if event is None:
+        return {}
+    return argument_figures(start.args, source_of(evidence, event, "arguments"))
+
+
+def _by_engine(start: Start, *steps: Step) -> dict[str, list[Event]]:
+    engines: dict[str, list[Event]] = defaultdict(list)
+    for event in start.of(*steps):
+        engines[event.rank].append(event)
+    return engines
+
+
+def _engines(start: Start, evidence: Evidence) -> dict[str, dict[str, Figure]]:
+    """The pool of each data-parallel engine, where several print theirs."""
+    engines = {rank: events for rank, events in _by_engine(start, Step.KV, Step.NOTE).items() if rank}
+    found = {
+        rank: {n: figure_of(n, e.values[n], evidence, e) for e in events for n in _PER_ENGINE if n in e.values}
+        for rank, events in engines.items()
+    }
+    return {rank: figures for rank, figures in found.items() if figures} if len(found) > 1 else {}
+
+
+def _engines_counted(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """How many data-parallel engines write into this log, where all from 0 on do."""
+    ranks = {e.rank for e in start.events if e.rank}
+    if len(ranks) < 2 or ranks != {f"DP{n}" for n in range(len(ranks))}:
+        return {}
+    source = Source(source_of(evidence, start.events[0]).evidence, "engine tags")
+    note = "the engines that write into this log"
+    name = "data_parallel_size"
+    return {name: Figure(name, len(ranks), unit_of(name), Kind.INFERRED, source, note=note)}
+
+
+def _last(events: list[Event], evidence: Evidence) -> dict[str, Figure]:
+    """The last statistics of one engine."""
+    event = events[-1]
+    figures = {n: figure_of(n, v, evidence, event) for n, v in event.values.items() if not isinstance(v, str)}
+    share = figures.get("kv_cache_usage_percent")
+    if share is not None:
+        figures["kv_cache_usage_perc"] = derived(
+            "kv_cache_usage_perc", share.number / 100, unit_of("kv_cache_usage_perc"), (share,), "logged, in percent"
+        )
+    return figures
+
+
+def _before(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """How many ran and waited in the first statistics that were read: beside the last, it shows growth."""
+    first = over_engines({rank: _last(events[:1], evidence) for rank, events in _by_engine(start, Step.STATS).items()})
+    names = ("num_requests_running", "num_requests_waiting")
+    return {f"first_{n}": first.together[n].renamed(f"first_{n}") for n in names if n in first.together}
+
+
+def _counted(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Transfers that expired and engines that died, in the lines that were read."""
+    found = {}
+    for name, key in (("kv_expired_reqs_in_log", "expired_request"), ("engine_deaths_in_log", "died")):
+        events = [e for e in start.events if key in e.values]
+        if events:
+            found[name] = Figure(name, len(events), unit_of(name), Kind.READ, source_of(evidence, events[-1]))
+    return found
+
+
+def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
+    figures = {**_args(start, evidence), **start_figures(start, evidence)}
+    return EarlierStart(start.began, figures, "" if start.ready else "it never came up")
+
+
+def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
+    if start.overlaps:
+        yield "two servers started into this log at the same time: give each its own log, to tell their lines apart"
+    refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
+    if refused and not start.ready:
+        told = next((e for e in refused if "refused" not in e.values), refused[0])
+        yield f"the server refused to start: {told.line.text[-220:] if len(told.line.text) > 220 else told.line.text}"
+    elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
+        yield "the server was stopped: its last lines say so"
+    elif not start.overlaps and not effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:
+        begun = start.has(Step.VERSION) or start.has(Step.CONFIG)
+        yield (
+            "the start is not finished in this log"
+            if begun and not start.ready
+            else "the start-up lines are not in this log"
+        )
+
+
+def _after_stop(start: Start) -> list[Event]:
+    places = [n for n, e in enumerate(start.events) if e.step is Step.STOPPED]
+    return start.events[places[-1] + 1 :]
