@@ -36,9 +36,9 @@ ENDPOINTS_OF = {
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = re.compile(
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
-    r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server"
+    r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server(?!:|\.service)|llama\.cpp:\S*server"
 )
-_ENGINES = {"SGLang": "sglang", "vLLM": "vllm"}
+_ENGINES = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": "llamacpp"}
 
 
 class Engine(Protocol):

@@ -43,7 +43,7 @@ def identity(server: Server) -> str:
     )
     if server.role is Role.ROUTER:
         workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
-        return "  ".join(("router", server.engine, workers, server.name))
+        return "  ".join(("router", engine if version.known else server.engine, workers, server.name))
     return "  ".join(
         part for part in (server.role.value, model or "model not known", engine, ranks, server.name) if part
     )

@@ -8,8 +8,8 @@ from itertools import dropwhile
 from ...evidence import Argv, Evidence
 from ...figure import Figure, Kind, Source
 from ..facts import Facts
+from ..quantities import unit_of
 from ..server import Role
-from .quantities import unit_of
 
 # name of ours -> (flags that take a value, environment variable). common/arg.cpp of 2026-10, and older spellings.
 _VALUES: dict[str, tuple[str, str]] = {

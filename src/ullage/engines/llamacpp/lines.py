@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import NamedTuple
 
 from ...evidence import Log, LogLine
-from ...quoting import in_quotes
+from ..events import Event, LineRule, Value, needles, numbers
 
 
 class Step(Enum):
@@ -33,25 +32,21 @@ class Step(Enum):
     NOTE = auto()
 
 
-class Event(NamedTuple):
-    step: Step
-    child: str  # the port of a router's child, or ""
-    time: str
-    line: LogLine
-    values: dict[str, int | float | str]
-
-
 _PREFIX = re.compile(
     r"(?:\[\d{4}-\d\d-\d\dT[\d:.]+Z?\] )?(?:\[(?:INFO|ERROR|WARN|DEBUG)\] )?(?:\[ *(?P<child>\d{4,5})\] )?"
     r"(?:(?P<minutes>\d+)\.(?P<seconds>\d\d)\.(?P<millis>\d{3})\.\d{3} )?(?:[IWEDT] )?\s*"
 )
-_ABSURD = 10**15
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
-_IDENTIFIERS = frozenset({"commit", "loader_path", "model_path", "device"})
+_NO_NUMBERS = frozenset({"commit", "loader_path", "model_path", "device", "draft_model"})
 
 
-def _rule(step: Step, needle: str, pattern: str) -> tuple[Step, str, re.Pattern[str]]:
-    return step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" MIB", r" +MiB"))
+_KV = r"K \((?P<k>\w+)\): +(?P<k_mib>NUM) MIB, V \((?P<v>\w+)\): +(?P<v_mib>NUM) MIB"
+_RS = r"R \((?P<r>\w+)\): +(?P<r_mib>NUM) MIB, S \((?P<s>\w+)\): +(?P<s_mib>NUM) MIB"
+_SPEED = r"\( *NUM ms per token, +(?P<{}_tok_s>NUM) tokens"
+
+
+def _rule(step: Step, needle: str, pattern: str) -> LineRule:
+    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" MIB", r" +MiB")))
 
 
 # (step, a literal that stands in every such line, the quantities as named groups); the first that fits counts.
@@ -68,8 +63,15 @@ _RULES = (
         "n_parallel is set to auto",
         r"n_parallel = (?P<n_slots>\d+) and kv_unified = (?P<kv_unified>\w+)",
     ),
-    _rule(Step.BEGIN, "sizing KV pool to", r"n_parallel \* kv_unified_per_slot = (?P<n_slots>\d+) \* \d+ = (?P<n_ctx>\d+)"),
+    _rule(
+        Step.BEGIN, "sizing KV pool to", r"n_parallel \* kv_unified_per_slot = (?P<n_slots>\d+) \* \d+ = (?P<n_ctx>\d+)"
+    ),
     _rule(Step.BEGIN, "llama-server", r"llama-server(?:\.exe)?['\"]? (?P<command>-.+)"),
+    _rule(
+        Step.BEGIN,
+        "no API key is set",
+        r"(?P<open_to_browsers>CORS \w.*no API key|no API key is set and CORS allows all)",
+    ),
     _rule(Step.ROUTER, "no model will be loaded in this process", r"(?P<router>starting router server)"),
     _rule(Step.ROUTER, "starting server in router mode", r"(?P<router>starting server in router mode)"),
     _rule(Step.ROUTER, "router server is listening", r"listening on https?://(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
@@ -89,7 +91,9 @@ _RULES = (
     _rule(Step.TROUBLE, "error loading model", r"(?P<refusal>error loading model.*)"),
     _rule(Step.TROUBLE, "failed to create context with model", r"(?P<refusal>failed to create context with model.*)"),
     _rule(Step.TROUBLE, "failed to create_context", r"(?P<refusal>failed to create_context.*)"),
-    _rule(Step.TROUBLE, "failed to allocate buffer for kv cache", r"(?P<refusal>failed to allocate buffer for kv cache)"),
+    _rule(
+        Step.TROUBLE, "failed to allocate buffer for kv cache", r"(?P<refusal>failed to allocate buffer for kv cache)"
+    ),
     _rule(Step.TROUBLE, "failed to initialize the context", r"(?P<refusal>failed to initialize the context.*)"),
     _rule(Step.TROUBLE, "couldn't bind", r"(?P<refusal>couldn't bind.*)"),
     _rule(Step.TROUBLE, "exiting due to ", r"(?P<refusal>exiting due to .*)"),
@@ -125,6 +129,7 @@ _RULES = (
         r"reduced from (?P<fit_ctx_before>\d+) to (?P<fit_ctx_after>\d+)",
     ),
     _rule(Step.CONTEXT, "constructing llama_context", r"(?P<constructing>constructing) llama_context"),
+    _rule(Step.CONTEXT, "rounding down to ", r"divisible by n_seq_max - rounding down to (?P<n_ctx>\d+)"),
     _rule(Step.CONTEXT, "n_seq_max ", r"llama_\w+: n_seq_max += (?P<n_seq_max>\d+)$"),
     _rule(Step.CONTEXT, "n_ctx_per_seq ", r"llama_\w+: n_ctx_per_seq += (?P<n_ctx_seq>\d+)$"),
     _rule(Step.CONTEXT, "n_ctx_seq ", r"llama_\w+: n_ctx_seq += (?P<n_ctx_seq>\d+)$"),
@@ -139,21 +144,20 @@ _RULES = (
     _rule(
         Step.KV,
         " cells,",
-        r"size = +(?P<mib>NUM) MIB \( *(?P<cells>\d+) cells, +(?P<layers>\d+) layers(?:, +(?P<seqs>\d+)/ *(?P<streams>\d+) seqs"
-        r"|, +(?P<seqs_>\d+) seqs)?[^)]*\)(?:, K \((?P<k>\w+)\): +(?P<k_mib>NUM) MIB, V \((?P<v>\w+)\): +(?P<v_mib>NUM) MIB)?"
-        r"(?:, R \((?P<r>\w+)\): +(?P<r_mib>NUM) MIB, S \((?P<s>\w+)\): +(?P<s_mib>NUM) MIB)?",
+        r"size = +(?P<mib>NUM) MIB \( *(?P<cells>\d+) cells, +(?P<layers>\d+) layers"
+        rf"(?:, +(?P<seqs>\d+)/ *(?P<streams>\d+) seqs|, +(?P<seqs_>\d+) seqs)?[^)]*\)(?:, {_KV})?(?:, {_RS})?",
     ),
     _rule(Step.KV, " cells,", r"size = +(?P<mib>NUM) MIB \( *(?P<cells>\d+) cells,\s*$"),
     _rule(
         Step.KV,
         "self size ",
-        r"self size += +(?P<mib>NUM) MIB(?:, K \((?P<k>\w+)\): +(?P<k_mib>NUM) MIB, V \((?P<v>\w+)\): +(?P<v_mib>NUM) MIB)?"
-        r"(?:, R \((?P<r>\w+)\): +(?P<r_mib>NUM) MIB, S \((?P<s>\w+)\): +(?P<s_mib>NUM) MIB)?",
+        rf"self size += +(?P<mib>NUM) MIB(?:, {_KV})?(?:, {_RS})?",
     ),
     _rule(
         Step.BUFFER,
         " buffer size",
-        r": +(?P<device>[\w() -]+?) +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *= *(?P<mib>NUM) MIB",
+        r": +(?P<device>[\w() -]+?) +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *="
+        r" *(?P<mib>NUM) MIB",
     ),
     _rule(Step.BUFFER, " buffer size", r"llm_load_tensors: +(?P<device>[\w() -]+?) +buffer size = *(?P<mib>NUM) MIB"),
     _rule(
@@ -191,24 +195,33 @@ _RULES = (
     _rule(
         Step.RUN,
         "prompt eval time",
-        r"prompt eval time = +NUM ms / +(?P<prompt_tokens>\d+) tokens \( *NUM ms per token, +(?P<prompt_tok_s>NUM) tokens",
+        r"prompt eval time = +NUM ms / +(?P<prompt_tokens>\d+) tokens " + _SPEED.format("prompt"),
     ),
     _rule(
         Step.RUN,
         "eval time =",
-        r"eval time = +NUM ms / +(?P<eval_tokens>\d+) (?:tokens|runs) +\( *NUM ms per token, +(?P<eval_tok_s>NUM) tokens",
+        r"eval time = +NUM ms / +(?P<eval_tokens>\d+) (?:tokens|runs) +" + _SPEED.format("eval"),
     ),
     _rule(
         Step.RUN,
         "draft acceptance",
-        r"draft acceptance(?: rate)? = (?P<draft_acceptance>NUM) \( *(?P<draft_accepted>\d+) accepted / *(?P<draft_generated>\d+)",
+        r"draft acceptance(?: rate)? = (?P<draft_acceptance>NUM) \( *(?P<draft_accepted>\d+) accepted",
     ),
     _rule(Step.RUN, "context checkpoint", r"context checkpoint.*?size = (?P<checkpoint_mib>NUM) MiB"),
     _rule(Step.RUN, "cache state: ", r"cache state: (?P<cached_prompts>\d+) prompts, (?P<cached_prompts_mib>NUM) MiB"),
     _rule(Step.RUN, "making room for prompt cache", r"(?P<cache_evicted>making room) for prompt cache entry"),
-    _rule(Step.RUN, "purging slot ", r"(?P<purged>purging slot) (?P<purged_slot>\d+) with (?P<purged_tokens>\d+) tokens"),
-    _rule(Step.RUN, "failed to find free space in the KV cache", r"(?P<kv_full>failed to find free space in the KV cache)"),
-    _rule(Step.RUN, "Context size has been exceeded", r"(?P<context_exceeded>Context size has been exceeded)"),
+    _rule(
+        Step.RUN, "purging slot ", r"(?P<purged>purging slot) (?P<purged_slot>\d+) with (?P<purged_tokens>\d+) tokens"
+    ),
+    _rule(
+        Step.RUN, "failed to find free space in the KV cache", r"(?P<kv_full>failed to find free space in the KV cache)"
+    ),
+    _rule(
+        Step.RUN,
+        "Context size has been exceeded",
+        r"task id = (?P<failed_task>\d+), error: Context"
+        r"|(?P<context_exceeded>Context size has been exceeded)\.?,? +\w+ =",
+    ),
     _rule(
         Step.RUN,
         "the available context size",
@@ -221,27 +234,11 @@ _RULES = (
         "systemd[",
         r"^systemd\[\d+\]: (?:\[\S+\] )?(?:.*?: )?(?:Started (?P<unit>.+?)\.?$|(?P<killed_by>systemd-oomd) killed"
         r"|Main process exited, code=(?P<exit_code>[\w-]+)|Failed with result '(?P<result>[\w-]+)'"
-        r"|Consumed .*?(?P<memory_peak_gib>NUM)G memory peak|Scheduled restart job, restart counter is at (?P<restart_counter>\d+))",
+        r"|Consumed .*?(?P<memory_peak_gib>NUM)G memory peak|.*restart counter is at (?P<restart_counter>\d+))",
     ),
 )
-KEEP = re.compile(b"|".join(sorted({re.escape(needle.encode()) for _, needle, _ in _RULES})))
+KEEP = needles(_RULES)
 STARTS = (b"print_info: verbosity", b"build_info: b", b"system_info: n_threads", b"load_model: loading model '")
-# What no other engine prints. (`llama` alone is a family of models.)
-_OWN = re.compile(
-    r"\b(?:llama_(?:context|kv_cache\w*|model_loader|model_load\w*|new_context_with_model|init_from_model|memory_\w+"
-    r"|params_fit\w*|server)|llm_load_\w+|common_(?:params|init|perf|memory_breakdown)\w*|sched_reserve): "
-    r"|\bbuild(?:: |_info: b)\d+[ -]\(?[0-9a-f]{7}|\bsystem_info: n_threads = |\b(?:srv|slot|cmn) +\w+: "
-    r"|\brouter server, no model|\brouter server is listening"
-)
-_OWN_UNIT = re.compile(r"llama[-_.]?(?:cpp|server)", re.IGNORECASE)
-
-
-def own_lines(log: Log) -> int:
-    """How many lines only llama.cpp prints; where there is nothing but systemd's, those of a unit with its name."""
-    count = sum(_OWN.search(line.text) is not None for line in log.lines)
-    if count or any(not line.text.startswith("systemd[") for line in log.lines):
-        return count
-    return sum(_OWN_UNIT.search(line.text) is not None for line in log.lines)
 
 
 def events_of(log: Log) -> Iterator[Event]:
@@ -249,14 +246,13 @@ def events_of(log: Log) -> Iterator[Event]:
 
 
 def event_of(line: LogLine) -> Event | None:
-    """None for a line that says nothing of a start or a run."""
+    """None for a line that says nothing of a start or a run. The rank is the port of a router's child."""
     prefix = _PREFIX.match(line.text)
     assert prefix is not None, "every part of it may be absent"
     body = line.text[prefix.end() :]
-    for step, needle, pattern in _RULES:
-        place = body.find(needle)
-        if place >= 0 and not in_quotes(body, place) and (match := pattern.search(body)):
-            return Event(step, prefix["child"] or "", _time(prefix, line), line, _values(match))
+    for rule in _RULES:
+        if match := rule.match(body):
+            return Event(rule.step, prefix["child"] or "", _time(prefix, line), line, _values(match))
     return None
 
 
@@ -266,13 +262,7 @@ def _time(prefix: re.Match[str], line: LogLine) -> str:
     return line.time or since
 
 
-def _values(match: re.Match[str]) -> dict[str, int | float | str]:
-    found = {name.rstrip("_"): text for name, text in match.groupdict().items() if text is not None}
-    values = {name: text if name in _IDENTIFIERS else _number(text) for name, text in found.items()}
-    return {name: value for name, value in values.items() if isinstance(value, str) or value < _ABSURD}
-
-
-def _number(text: str) -> int | float | str:
-    if not re.fullmatch(_NUM, text):
-        return text
-    return float(text) if "." in text else int(text)
+def _values(match: re.Match[str]) -> dict[str, Value]:
+    """`seqs_` is `seqs` where the line has another form."""
+    stated = ((name.rstrip("_"), text) for name, text in match.groupdict().items() if text is not None)
+    return numbers(stated, _NO_NUMBERS)

@@ -1,0 +1,78 @@
+"""The caches and buffers of a start, from their lines: the last context of a model counts, for --fit makes trial ones
+before it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ...evidence import Evidence
+from ...figure import Figure, derived
+from ..events import Event, figure_of
+from .lines import Step
+
+# What the library calls a cache -> the prefix of our figures of it. The first is the cache of full attention.
+_CACHES = {
+    "non-SWA": "kv_",
+    "main": "kv_",
+    "DSA": "kv_",
+    "DSV4 raw": "kv_",
+    "SWA": "swa_",
+    "indexer": "indexer_",
+    "DSV4 CSA compressed": "csa_",
+    "DSV4 HCA compressed": "hca_",
+    "DSV4 lightning-indexer": "lightning_",
+}
+_OF_KV = ("mib", "cells", "layers", "seqs", "streams", "k_mib", "v_mib")
+_WHATS = {"KV": "kv_buffer_mib", "RS": "rs_buffer_mib", "compute": "compute_mib", "output": "output_mib"}
+Marked = Iterable[tuple[str, Event]]
+
+
+def cache_figures(events: Marked, evidence: Evidence) -> dict[str, Figure]:
+    """`kv_mib`, `kv_cells`, `swa_cells`, `rs_mib` ..., and per device `kv_buffer_mib CUDA0`."""
+    figures: dict[str, Figure] = {}
+    buffers: dict[str, dict[str, Figure]] = defaultdict(dict)
+    cache, prefix = "kv_", ""
+    for prefix, event in events:
+        if "constructing" in event.values:
+            cache = "kv_"
+            for name in [n for n in buffers if n.startswith(prefix) and "model" not in n]:
+                del buffers[name]
+        elif event.step is Step.CACHE:
+            cache = _CACHES.get(str(event.values["cache"]), "other_")
+            if "cells" in event.values:
+                figures[f"{prefix}{cache}cells"] = figure_of(
+                    f"{prefix}{cache}cells", event.values["cells"], evidence, event
+                )
+        elif event.step is Step.KV:
+            figures |= _size(prefix, cache, event, evidence)
+        elif event.step is Step.BUFFER:
+            name = prefix + _WHATS.get(str(event.values.get("what", "model")), "model_mib")
+            device = str(event.values["device"]).strip()
+            buffers[name][device] = figure_of(f"{name} {device}", event.values["mib"], evidence, event)
+    for name, devices in buffers.items():
+        figures |= {f"{name} {device}": figure for device, figure in devices.items()}
+        figures[name] = _sum(name, tuple(devices.values()))
+    return figures
+
+
+def _size(prefix: str, cache: str, event: Event, evidence: Evidence) -> dict[str, Figure]:
+    """A line of a recurrent memory states R and S, one of a KV cache K and V."""
+    values = event.values
+    recurrent = "r_mib" in values
+    name = prefix + ("rs_" if recurrent else cache)
+    wanted = ("mib", "cells", "layers", "seqs", "r_mib", "s_mib") if recurrent else _OF_KV
+    found = {f"{name}{key}": figure_of(f"{name}{key}", values[key], evidence, event) for key in wanted if key in values}
+    if not recurrent and "k" in values:
+        found |= {
+            f"{prefix}cache_type_{side}": figure_of(f"{prefix}cache_type_{side}", values[side], evidence, event)
+            for side in "kv"
+        }
+    return found
+
+
+def _sum(name: str, parts: tuple[Figure, ...]) -> Figure:
+    if len(parts) == 1:
+        return parts[0].renamed(name)
+    return derived(name, round(sum(p.number for p in parts), 2), "MiB", parts, f"sum over {len(parts)} devices")
