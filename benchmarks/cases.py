@@ -31,6 +31,9 @@ from ullage.engines.server import Server
 from ullage.evidence import Argv
 from ullage.figure import Figure
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, its neighbours are not found else
+from benchmarks import names_sglang, names_vllm
+
 LEAST = 0.97
 PREFIXES = {
     "none": "",
@@ -39,73 +42,11 @@ PREFIXES = {
     "compose": "sglang-1  | ",
 }
 
-# Key in the cases (a pattern) -> names of ours, any of which may hold the value.
-NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    # start-up logs
-    (r"avail_mem_before_weights_gb", ("avail_before_weights_gib", "profiled_total_gib")),
-    (r"avail_mem_after_weights_gb", ("avail_after_weights_gib", "profiled_available_gib")),
-    (r"avail_mem_after_draft_gb", ("draft_avail_after_weights_gib",)),
-    (r"avail_after_draft_pool_gb", ("draft_avail_after_pool_gib",)),
-    (r"avail_(mem_)?after_pool_gb", ("avail_after_pool_gib",)),
-    (r"avail_after_graph_gb", ("avail_after_graph_gib*", "available_gpu_mem_gib")),
-    (r"avail_after_(prefill|decode|verify)_graph_gb", (r"avail_after_graph_gib*\1*",)),
-    (r"avail_at_first_capture_gb", ("avail_at_capture_gib",)),
-    (r"(prefill|decode|verify)_graph_gb", (r"graph_gib*\1*",)),
-    (r"graph_mem_gb", ("graph_gib*", "graph_total_gib")),
-    (r"graph_max_bs", ("graph_max_bs", "graph_bs")),
-    (r"(swa_|draft_|)kv_(?:cache_)?gb_(k|v|total)", (r"\1kv_\2_gib",)),
-    (r"(target_)?kv_gb|kvcache(_gb)?", ("kv_total_gib",)),
-    (r"draft_kv_gb", ("draft_kv_total_gib",)),
-    (r"([kv])_gb", (r"kv_\1_gib",)),
-    (r"available_kv_gib", ("pool_budget_gib", "rest_memory_gib")),
-    (r"total_gpu_memory_gb", ("profiled_total_gib",)),
-    (r"full_layer_tokens", ("full_tokens",)),
-    (r"swa(_layer)?_tokens", ("swa_max_total_num_tokens",)),
-    (r"c4_state_tokens", ("c4_state_slots",)),
-    (r"intermediate_(ssm|conv)_gb", (r"mamba_intermediate_\1_gib",)),
-    (r"weight(_gb)?", ("weights_gib",)),
-    (r"(.*)_gb", (r"\1_gib",)),
-    (r"graph", ("graph_total_gib",)),
-    # endpoints, run-time logs, command lines
-    (r"(max_total_num|max_total|pool)_tokens(_per_dp)?|token_capacity", ("max_total_num_tokens", "max_total_tokens")),
-    (r"max_running|effective_max_running_requests_per_dp", ("max_running_requests",)),
-    (r"max_running_requests", ("requested_max_running_requests", "max_running_requests")),
-    (r"running", ("num_running_reqs",)),
-    (r"queued?", ("num_queue_reqs",)),
-    (r"(full_)?tokens", ("num_used_tokens",)),
-    (r"token_usage_peak", ("token_usage",)),
-    (r"(?:decode_)?(prealloc|transfer)(?:_queue)?", (r"num_decode_\1_queue_reqs",)),
-    (r"(bootstrap|inflight)", (r"num_prefill_\1_queue_reqs",)),
-    (r"retracted", ("num_retracted_reqs", "retractions_in_log")),
-    (r"preallocated_usage", ("pending_prealloc_token_usage",)),
-    (r"gen_tok_s|last_gen_throughput", ("gen_tokens_per_s",)),
-    (r"ratio_to", ("new_token_ratio", "new_token_ratio_at_retraction")),
-    (r"ratio_from", ("new_token_ratio_before_retraction",)),
-    (r"mamba_num", ("mamba_used_slots",)),
-    (r"new_seq", ("batch_new_reqs",)),
-    (r"new_token", ("batch_new_tokens",)),
-    (r"cached", ("batch_cached_tokens",)),
-    (r"field_new_tokens_gained", ("gained_tokens",)),
-    (r"distinct_events", ("retraction_events_in_log",)),
-    (r"request_count", ("failed_transfers_in_log",)),
-    (r"requests_total", ("num_requests_total",)),
-    (r"mode|disaggregation_mode", ("disaggregation_mode",)),
-    (r"dp", ("dp_size", "rank DP")),
-    (r"(tp|pp)", (r"\1_size",)),
-    (r"(pp|attn_cp)_ranks", (r"count \1",)),
-    (r"speculative", ("speculative_algorithm",)),
-    (r"transfer_backend|bootstrap_port", (r"disaggregation_\g<0>",)),
-    (r"nranks", ("nccl_ranks",)),
-    # the router
-    (r"http_(\d+)", (r"responses \1",)),
-    (r"requests", ("requests_total",)),
-    (r"add_worker", ("jobs AddWorker",)),
-    (r"remove_worker", ("jobs RemoveWorker",)),
-    (r"worker_health", ("healthy_workers",)),
-    (r"unit_started", ("unit_started",)),
-    (r"id", ("served_model_name",)),
-    (r"max_model_len", ("context_len",)),
-)
+# By engine: (key in the cases, a pattern; names of ours, any of which may hold the value).
+Names = tuple[tuple[str, tuple[str, ...]], ...]
+NAMES: dict[str, Names] = {"sglang": names_sglang.NAMES, "vllm": names_vllm.NAMES}
+# What describes a host, and is no target of `ullage limits`.
+NO_TARGETS = {"unit", "nvidia-smi", "nvidia-smi-topo", "ibdev", "ps", "systemctl-status", "negative"}
 NOT_STATED = {
     "lines",
     "worker_is_a_router",
@@ -151,7 +92,8 @@ class Score:
 class Values:
     """Everything that was read of one file: by name in the present, and in earlier starts."""
 
-    def __init__(self, servers: Sequence[Server]) -> None:
+    def __init__(self, servers: Sequence[Server], names: Names) -> None:
+        self.names = names
         self.now: dict[str, list[object]] = {}
         self.before: dict[str, list[object]] = {}
         self.figures: dict[str, Figure] = {}
@@ -160,6 +102,9 @@ class Values:
             self._add_all(self.now, {**server.usage, **server.figures})
             self._add(self.now, "role", server.role.value)
             self._add_ranks(str(server.figure("ranks_seen").value or ""))
+            for moment in server.history:
+                self._add_all(self.now, moment.figures)
+            self._add(self.now, "starts", 1 + len(server.earlier))
             for rank in server.ranks:
                 self._add_all(self.now, {f"{rank.name} {name}": f for name, f in rank.figures.items()})
             for start in server.earlier:
@@ -188,14 +133,14 @@ class Values:
     def of(self, key: str, *, before: bool = False) -> list[object]:
         """What is held under the names that a key stands for; `by_dp.5.running` is of rank DP5."""
         source = self.before if before else self.now
-        rank = re.search(r"by_dp\.(\d+)\.", key)
+        rank = re.search(r"(?:by_dp\.|engine_)0*(\d+)\.", key)
         prefix = f"DP{rank[1]} " if rank else "first_" if key.startswith("first.") else ""
-        wanted = [prefix + name for name in names_of(key.rpartition(".")[2])]
+        wanted = [prefix + name for name in names_of(key.rpartition(".")[2], self.names)]
         return [value for name in wanted for held in source if matches(held, name) for value in source[held]]
 
     def first(self, key: str) -> Figure | None:
         """The figure that a key means first and foremost: what is asked for before what is in effect."""
-        figure = self.figures.get(names_of(key.rpartition(".")[2])[0])
+        figure = self.figures.get(names_of(key.rpartition(".")[2], self.names)[0])
         return figure if figure and figure.known else None
 
     def outcome(self, key: str, expected: object) -> str:
@@ -206,9 +151,9 @@ class Values:
         return "wrong" if now else "missed"
 
 
-def names_of(key: str) -> tuple[str, ...]:
+def names_of(key: str, table: Names) -> tuple[str, ...]:
     """Ours for one of theirs: by the first pattern that fits, and by its own name."""
-    for pattern, names in NAMES:
+    for pattern, names in table:
         if match := re.fullmatch(pattern, key):
             return (*(match.expand(name) for name in names), key)
     return (key,)
@@ -222,30 +167,38 @@ def same(expected: object, value: object) -> bool:
     """Numbers numerically (memory is rounded to two decimals), words without regard to case."""
     if isinstance(expected, (int, float)) and isinstance(value, (int, float)):
         return expected == value or (isinstance(value, float) and round(expected, 2) == round(value, 2))
+    if isinstance(value, int) and not isinstance(value, bool) and isinstance(expected, str):
+        return str(value) in _NUMBER.findall(expected)
     return str(expected).lower() in (str(value).lower(), *str(value).lower().split())
 
 
-def values_of(text: str) -> Values:
+def names_for(engine: str) -> Names | None:
+    """The table of an engine; None for one that Ullage does not read."""
+    return next((table for name, table in NAMES.items() if engine.startswith(name)), None)
+
+
+def values_of(text: str, names: Names) -> Values:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.log"
         path.write_text(text, encoding="utf-8")
-        return values_in(path)
+        return values_in(path, names)
 
 
-def values_in(path: Path) -> Values:
-    return Values(read(gather([str(path)], [], Options()))[0])
+def values_in(path: Path, names: Names) -> Values:
+    return Values(read(gather([str(path)], [], Options()))[0], names)
 
 
 def startup_scores(cases: Path) -> Iterator[Score]:
     for line in (cases / "startup-logs.jsonl").read_text("utf-8").splitlines():
         case = json.loads(line)
-        if case["engine"] == "sglang" and case["log_lines_verbatim"] is True:
-            yield startup_score(case)
+        names = names_for(case["engine"])
+        if names and case["log_lines_verbatim"] is True:
+            yield startup_score(case, names)
 
 
-def startup_score(case: Mapping[str, Any]) -> Score:
+def startup_score(case: Mapping[str, Any], names: Names) -> Score:
     lines: list[str] = case["log_lines"]
-    found = [values_of("".join(f"{prefix}{line}\n" for line in lines)) for prefix in PREFIXES.values()]
+    found = [values_of("".join(f"{prefix}{line}\n" for line in lines), names) for prefix in PREFIXES.values()]
     numbers = {float(text.replace(",", "")) for line in lines for text in _NUMBER.findall(line)}
     score = Score(case["id"])
     for key, expected in case["observed"].items():
@@ -257,12 +210,13 @@ def startup_score(case: Mapping[str, Any]) -> Score:
 def endpoint_scores(cases: Path) -> Iterator[Score]:
     for line in (cases / "endpoints" / "INDEX.jsonl").read_text("utf-8").splitlines():
         entry = json.loads(line)
-        if re.match(r"sglang|cmdline-sglang|cmdline-smg", entry["file"]) and entry.get("what_a_reader_must_get"):
-            yield endpoint_score(cases / "endpoints" / entry["file"], entry)
+        names = names_for(entry.get("engine", ""))
+        if names and entry["kind"] not in NO_TARGETS and entry.get("what_a_reader_must_get"):
+            yield endpoint_score(cases / "endpoints" / entry["file"], entry, names)
 
 
-def endpoint_score(path: Path, entry: Mapping[str, Any]) -> Score:
-    found = argv_values(path) if entry["kind"] == "cmdline" else values_in(path)
+def endpoint_score(path: Path, entry: Mapping[str, Any], names: Names) -> Score:
+    found = argv_values(path, names) if entry["kind"] == "cmdline" else values_in(path, names)
     score = Score(entry["file"])
     for key, expected in flat(entry["what_a_reader_must_get"]):
         if key in NOT_STATED:
@@ -276,11 +230,11 @@ def endpoint_score(path: Path, entry: Mapping[str, Any]) -> Score:
     return score
 
 
-def argv_values(path: Path) -> Values:
+def argv_values(path: Path, names: Names) -> Values:
     data = json.loads(path.read_text("utf-8"))
     words = data.get("argv") or data["argv_with_shell_variables"]
     items = gather([], [shlex.join(words)], Options())
-    values = Values(read(items)[0])
+    values = Values(read(items)[0], names)
     [item] = items
     if isinstance(item.content, Argv) and any("router" in word for word in words):
         flags = from_argv(item, item.content)

@@ -159,7 +159,7 @@ BAD = {
     "a request without a prompt": (["limits", "-", "--request", "output=3"], START.encode(), 2, "prompt"),
     "an unknown option": (["limits", "-", "--att", "3"], b"", 2, "No such option"),
     "quotes that do not pair": (["limits", "--flags", "sglang serve 'x"], b"", 2, "--flags"),
-    "another engine's command": (["limits", "--flags", "vllm serve x"], b"", 3, "vLLM"),
+    "another engine's command": (["limits", "--flags", "trtllm-serve x"], b"", 3, "not the command line"),
     "a key on the command line": (["limits", "http://127.0.0.1:1", "--api-key-env", "sk-abc.def"], b"", 2, "the name"),
     "a variable that is not set": (["limits", "http://127.0.0.1:1", "--api-key-env", "NO_SUCH"], b"", 2, "not set"),
     "an unknown word to explain": (["explain", "pool-below-contex"], b"", 2, "did you mean pool-below-context"),
@@ -169,7 +169,12 @@ BAD = {
     "half a JSON": (["limits", "-"], b'{"model_path": "x", ', 3, "JSON"),
     "a JSON of something else": (["limits", "-"], b'{"a": [1, 2]}', 3, "not the answer of"),
     "a log of something else": (["limits", "-"], b"Jun 02 10:00:00 box sshd[1]: hello\n" * 9, 3, "no line of it"),
-    "another engine's metrics": (["limits", "-"], b'vllm:num_requests_running{model_name="m"} 1.0\n', 3, "vLLM"),
+    "another engine's metrics": (
+        ["limits", "-"],
+        b'trtllm_num_requests_running{model_name="m"} 1.0\n',
+        3,
+        "TensorRT-LLM",
+    ),
 }
 
 

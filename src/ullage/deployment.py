@@ -102,7 +102,7 @@ def server_limits(server: Server, shape: Shape) -> Limits:
 def differing_pools(server: Server) -> tuple[Figure, ...]:
     """The KV pool of each data-parallel rank, where all are known and they differ."""
     kv = next((p for p in server.pools if p.name == "KV pool"), None)
-    by_rank = tuple(f for r in server.ranks if (f := r.figures.get("max_total_num_tokens")))
+    by_rank = tuple(f for r in server.ranks if kv and (f := r.figures.get(kv.size.name)))
     return by_rank if kv and kv.partitions > 1 and kv.size.low is not None and len(by_rank) == kv.partitions else ()
 
 
@@ -137,6 +137,8 @@ def router_cap(router: Server | None) -> Figure | None:
 
 def total_context(server: Server) -> Figure:
     """Tokens that all requests together can hold: the pool of every partition."""
+    if server.total_context is not None:
+        return server.total_context
     kv = next((p for p in server.pools if p.name == "KV pool"), None)
     if kv is None or not kv.size.known:
         return missing("total_context_tokens", "tokens", kv.size.note if kv else "no KV pool is known")

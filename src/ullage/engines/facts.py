@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..evidence import Evidence
 from ..figure import Figure, Kind, Source
 from .quantities import unit_of
-from .server import EarlierStart, Role
+from .server import EarlierStart, Moment, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Facts:
     usage: Mapping[str, Figure] = field(default_factory=dict)
     rank_usage: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
     role: Role = Role.UNKNOWN
+    history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from ..figure import Figure, Kind
 from .facts import Facts
-from .server import Disagreement, EarlierStart, Role
+from .server import Disagreement, EarlierStart, Moment, Role
 from .trust import Trust
 
+_OUTRANKS = "what the server says of itself when asked outranks its log, which may be of another start"
 _ROUNDED = 0.006  # memory figures are printed with two decimals
 
 
@@ -22,6 +23,7 @@ class Joined:
     effective: dict[str, Figure] = field(default_factory=dict)
     usage: dict[str, Figure] = field(default_factory=dict)
     role: Role = Role.UNKNOWN
+    history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
 
@@ -44,12 +46,16 @@ def join(parts: list[Facts], trust: Trust) -> Joined:
     joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
     joined.args = first_of(ordered(parts, trust.asked), "args")
     joined.effective = first_of(ordered(parts, trust.effective), "effective")
+    for name, topics in trust.of_quantity.items():
+        told = first_of(ordered(parts, topics), "effective")
+        joined.effective.update({name: told[name]} if name in told else {})
     for part in ordered(parts, trust.resolved_by):
         for name in trust.resolved & part.args.keys():
             held = joined.effective.get(name)
             if held is None or held.kind is Kind.INFERRED:
                 joined.effective[name] = _in_effect(part.args[name])
     joined.usage = first_of(ordered(parts, trust.usage), "usage")
+    joined.history = tuple(moment for p in parts for moment in p.history)
     joined.earlier = tuple(start for p in parts for start in p.earlier)
     joined.disagreements = tuple(_disagreements(parts, trust))
     return joined
@@ -76,14 +82,11 @@ def first_of(parts: Sequence[Facts], of: str) -> dict[str, Figure]:
 def _disagreements(parts: Sequence[Facts], trust: Trust) -> Iterable[Disagreement]:
     told = _one_of_a_kind(ordered(parts, trust.effective))
     for name in dict.fromkeys(name for p in told for name in p.effective):
-        stated = [p.effective[name] for p in told if name in p.effective]
+        order = _one_of_a_kind(ordered(parts, trust.of_quantity.get(name, trust.effective)))
+        stated = [p.effective[name] for p in order if name in p.effective]
         figures = [figure for figure in stated if figure.kind is not Kind.INFERRED]
         if name not in trust.loose and _differ(figures):
-            yield Disagreement(
-                name,
-                tuple(figures),
-                "what the server says of itself when asked outranks its log, which may be of another start",
-            )
+            yield Disagreement(name, tuple(figures), trust.why.get(name, _OUTRANKS))
     asked = ordered(parts, trust.asked_by)
     for name in dict.fromkeys(name for p in asked for name in p.args):
         figures = [p.args[name] for p in asked if name in p.args]

@@ -96,6 +96,14 @@ class Queue(NamedTuple):
     waiting: Figure
 
 
+class Moment(NamedTuple):
+    """What one engine logged of its use at a time: a log holds a course, of which the last moment is the present."""
+
+    at: str
+    rank: str
+    figures: Mapping[str, Figure]
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """`figures` holds the trusted figure of each quantity under the engine's own name; `usage` what is in use now."""
@@ -111,8 +119,10 @@ class Server:
     running: Figure = field(default_factory=lambda: missing("running_requests", "requests", "not known"))
     queues: tuple[Queue, ...] = ()
     levels: tuple[Level, ...] = ()
+    total_context: Figure | None = None  # where it is not the KV pool's tokens: of an engine that counts blocks
     default_output: Figure = field(default_factory=lambda: missing("default_output_tokens", "tokens", "not known"))
     ranks: tuple[Rank, ...] = ()
+    history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
     evidence: tuple[Evidence, ...] = ()

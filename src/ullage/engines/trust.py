@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +12,8 @@ class Trust:
 
     `identity`: the quantities that two pieces of evidence of one server must agree in. `pool`: the figure that tells
     servers apart best. `resolved`: arguments that a running server prints as they are in effect. `loose`: quantities
-    that sources may tell differently without disagreeing.
+    that sources may tell differently without disagreeing. `of_quantity`: another order for some quantities in effect,
+    and `why` it is so.
     """
 
     effective: tuple[str, ...]
@@ -22,4 +24,6 @@ class Trust:
     resolved: frozenset[str] = frozenset()
     resolved_by: tuple[str, ...] = ()
     loose: frozenset[str] = frozenset()
+    of_quantity: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
     asked_by: tuple[str, ...] = ("flags",)  # whose arguments are compared

@@ -82,6 +82,10 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "queues": [{"label": q.label, "waiting": _figure(q.waiting)} for q in server.queues],
         "levels": [_level(level) for level in server.levels],
         "ranks": {rank.name: _figures(rank.figures) for rank in server.ranks},
+        "history": [
+            {"at": m.at, "rank": m.rank, "values": {name: f.value for name, f in m.figures.items()}}
+            for m in server.history
+        ],
         "earlier_starts": [
             {"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier
         ],

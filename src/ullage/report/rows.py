@@ -13,7 +13,12 @@ from ..figure import Kind
 from .model import Report
 from .words import plain, ratio, value_of
 
-_RANKS = (("tp_size", "TP"), ("pp_size", "PP"), ("dp_size", "DP"), ("ep_size", "EP"), ("dcp_size", "DCP"))
+_MODEL = ("model_path", "model", "served_model_name", "model_class", "architecture", "model_alias")
+_RANKS = (  # by the names of SGLang and of vLLM
+    *(("tp_size", "TP"), ("pp_size", "PP"), ("dp_size", "DP"), ("ep_size", "EP"), ("dcp_size", "DCP")),
+    *(("tensor_parallel_size", "TP"), ("pipeline_parallel_size", "PP"), ("data_parallel_size", "DP")),
+    *(("decode_context_parallel_size", "DCP"), ("prefill_context_parallel_size", "PCP")),
+)
 
 
 class Row(NamedTuple):
@@ -30,11 +35,7 @@ class Row(NamedTuple):
 
 def identity(server: Server) -> str:
     """`decode  DeepSeek-V4-Flash  SGLang 0.5.9  TP 4  http://...`"""
-    path = (
-        server.figure("model_path").value
-        or server.figure("served_model_name").value
-        or server.figure("model_class").value
-    )
+    path = next((figure.value for name in _MODEL if (figure := server.figure(name)).known), None)
     model = str(path).rstrip("/").rsplit("/", 1)[-1] if path else ""
     version = server.figure("version")
     engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"

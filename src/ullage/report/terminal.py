@@ -77,12 +77,17 @@ def _setting_table(page: Page, server: Server) -> None:
 def _facts(server: Server) -> Iterable[tuple[str, str]]:
     if server.role is not Role.ROUTER:
         yield "longest request", _longest(server)
-        yield "total context", with_unit(total_context(server))
+        yield "total context", _total(server)
         if server.role is not Role.PREFILL:
             yield "default output", _default_output(server)
     yield from usage_rows(server)
     for note in server.notes:
         yield "note", note
+
+
+def _total(server: Server) -> str:
+    total = total_context(server)
+    return with_unit(total) + (f", {total.note}" if total.note.startswith("in full-length") else "")
 
 
 def _default_output(server: Server) -> str:

@@ -43,7 +43,7 @@ class PromptFits:
             door = asked if self.chunk is None else demand.admitted(_first_chunk(shape, self.chunk))
             kept = f" and {self.watermark:,} kept free" if self.watermark else ""
             return (
-                f"each holds {held:,} of {size:,} blocks once its prompt is done{shared}; "
+                f"each holds {held:,} of {size:,} once its prompt is done{shared}; "
                 f"one more enters while {door:,} are free{kept}"
             )
         return spelled(size, count, asked, common, f"each holds {asked:,}{shared}")

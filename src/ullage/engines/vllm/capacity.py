@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...figure import Figure, derived, inferred, missing
 from ..join import Joined
 from .layout import Decision
-from .pools import engines_of, full_length_tokens, kv_blocks, pool_blocks, stated_of
+from .pools import block_of, context_parallel, engines_of, full_length_tokens, kv_blocks, pool_blocks, stated_of
 
 GIB = 2**30
 
@@ -14,6 +14,11 @@ def capacity_figures(joined: Joined, decision: Decision) -> dict[str, Figure]:
     """Blocks of one engine, bytes of a block, blocks that a request takes beyond its tokens, and of a full one."""
     total, usable = pool_blocks(joined, decision), kv_blocks(joined, decision)
     figures = {"num_gpu_blocks": total, "kv_blocks": usable} if total.known else {}
+    layout, block = decision.layout, block_of(joined)
+    if total.known and layout is not None and len(layout.asked.groups) == 1:
+        note = "blocks x tokens of a block, the null block included: what an engine with one group prints"
+        tokens = total.count * block.count * context_parallel(joined)
+        figures["pool_tokens"] = derived("pool_tokens", tokens, "tokens", (total, block), note)
     figures.update(_of_request(joined, decision, usable))
     available = joined.effective.get("available_kv_gib")
     if available is not None and total.known:
@@ -42,7 +47,7 @@ def _of_request(joined: Joined, decision: Decision, usable: Figure) -> dict[str,
 
 
 def total_context(joined: Joined, decision: Decision) -> Figure:
-    """Tokens that full-length requests hold together, over all engines. One group of layers: all tokens of its blocks."""
+    """Tokens that full-length requests hold together, over all engines; of one group of layers all its blocks hold."""
     engines, size, length = engines_of(joined), kv_blocks(joined, decision), joined.effective.get("max_model_len")
     layout = decision.layout
     if layout is not None and size.known and len(layout.asked.groups) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from ...figure import Figure, Kind, Source, derived
 from ..events import Event, Value, figure_of, source_of
 from ..facts import Facts, quantity
 from ..quantities import unit_of
-from ..server import EarlierStart
+from ..server import EarlierStart, Moment
 from .arguments import argument_figures, role_of
 from .lines import Step
 from .starts import Start, servers_of, starts_of
@@ -26,6 +27,8 @@ _OF_CONFIG = (
     *("quantization", "dtype", "model", "served_model_name", "num_speculative_tokens"),
 )
 _PER_ENGINE = ("num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency")
+_WORKER = re.compile(r"\(VllmWorker rank=(\d+)|\(Worker[^()]*?TP(\d+)")
+_MOMENTS = 720  # statistics are logged every 10 s: two hours of them
 _FOLLOWED = "a start with another port, model or role follows in this log: whether this server still runs is not known"
 
 
@@ -55,6 +58,7 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
         usage={**used.together, **_before(current, evidence), **_counted(current, evidence)},
         rank_usage=ranks,
         role=role_of(args) if args else role_of({}) if current.config else Facts(evidence, "log").role,
+        history=tuple(_history(current, evidence)),
         earlier=tuple(_earlier(start, evidence) for start in starts[:-1]),
         notes=(*log.gaps, *_notes(current, effective)),
     )
@@ -73,7 +77,7 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     figures = {**_config(start, evidence), **figures}
     if ready := next(start.of(Step.READY, Step.STATS), None):
         figures["ready"] = figure_of("ready", True, evidence, ready)
-    return {**figures, **_engines_counted(start, evidence)}
+    return {**_workers_counted(start, evidence), **figures, **_engines_counted(start, evidence)}
 
 
 def _stated(event: Event) -> Iterator[tuple[str, Value]]:
@@ -150,6 +154,17 @@ def _engines_counted(start: Start, evidence: Evidence) -> dict[str, Figure]:
     return {name: Figure(name, len(ranks), unit_of(name), Kind.INFERRED, source, note=note)}
 
 
+def _workers_counted(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Tensor-parallel ranks, by the workers that write into this log; of pipeline stages there may be several more."""
+    found = {number for e in start.events for number in _WORKER.findall(e.line.text[:120])}
+    ranks = {int(number) for pair in found for number in pair if number}
+    if len(ranks) < 2 or ranks != set(range(len(ranks))):
+        return {}
+    source = Source(source_of(evidence, start.events[0]).evidence, "worker tags")
+    name = "tensor_parallel_size"
+    return {name: Figure(name, len(ranks), "", Kind.INFERRED, source, note="the workers that write into this log")}
+
+
 def _last(events: list[Event], evidence: Evidence) -> dict[str, Figure]:
     """The last statistics of one engine."""
     event = events[-1]
@@ -160,6 +175,11 @@ def _last(events: list[Event], evidence: Evidence) -> dict[str, Figure]:
             "kv_cache_usage_perc", share.number / 100, unit_of("kv_cache_usage_perc"), (share,), "logged, in percent"
         )
     return figures
+
+
+def _history(start: Start, evidence: Evidence) -> Iterator[Moment]:
+    for event in [*start.of(Step.STATS)][-_MOMENTS:]:
+        yield Moment(event.time, event.rank, _last([event], evidence))
 
 
 def _before(start: Start, evidence: Evidence) -> dict[str, Figure]:
@@ -190,7 +210,7 @@ def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
     refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
     if refused and not start.ready:
         told = next((e for e in refused if "refused" not in e.values), refused[0])
-        yield f"the server refused to start: {told.line.text[-220:] if len(told.line.text) > 220 else told.line.text}"
+        yield f"the server refused to start: {told.line.text.rpartition('Error: ')[2][:260]}"
     elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
         yield "the server was stopped: its last lines say so"
     elif not start.overlaps and not effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ...evidence import Evidence, Sample, Samples
-from ...figure import Figure, Kind, Source, derived
+from ...figure import Figure, Kind, Source, derived, inferred
 from ..facts import Facts, number, quantity, refused
 from ..quantities import unit_of
 from ..server import Role
@@ -139,6 +139,7 @@ def _config(samples: Samples, evidence: Evidence, engines: int) -> dict[str, Fig
             figures[name] = _read(name, value, evidence, f"vllm:cache_config_info {name}")
         elif value is False:
             figures[name] = _read(name, False, evidence, f"vllm:cache_config_info {name}")
+    figures.update(_length(figures))
     total = figures.get("num_gpu_blocks")
     if total is not None and engines > 1:
         figures["num_gpu_blocks_of_all_engines"] = total.renamed("num_gpu_blocks_of_all_engines")
@@ -146,6 +147,17 @@ def _config(samples: Samples, evidence: Evidence, engines: int) -> dict[str, Fig
             "num_gpu_blocks", total.count // engines, "blocks", (total,), f"the page sums over {engines} engines"
         )
     return figures
+
+
+def _length(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    """max_model_len where the page states tokens and concurrency, which are each other times it (since 0.26)."""
+    tokens, concurrency = figures.get("kv_cache_size_tokens"), figures.get("kv_cache_max_concurrency")
+    if tokens is None or concurrency is None or not concurrency.number:
+        return {}
+    least, most = tokens.number / concurrency.number, (tokens.number + 1) / concurrency.number
+    step = next((s for s in (1024, 1000, 16) if -(-least // s) * s < most), 1)
+    length, note = int(-(-least // step) * step), "kv_cache_size_tokens / kv_cache_max_concurrency, which round it"
+    return {"max_model_len": inferred("max_model_len", length, "tokens", (tokens, concurrency), note)}
 
 
 def _worded(text: str) -> int | float | str | bool | None:

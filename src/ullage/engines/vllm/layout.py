@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..version import Release
 from .families import Family, Layers
@@ -24,6 +25,7 @@ from .groups import (
 )
 
 _TOKENS_ARE_CONCURRENCY = (0, 20, 2)  # since then "KV cache size" is concurrency x max_model_len
+_BLOCK = 16
 _USUAL_STATES = 6  # three groups of recurrent layers, two states each
 _IN_FLIGHT_BATCHES = (0, 26, 0)  # since then windows count every batch that is under way at once
 
@@ -73,8 +75,7 @@ class Stated:
         return (once, twice) if self.release is not None and self.release < _IN_FLIGHT_BATCHES else (twice, once)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """`layout` None: the groups are not known, and `request_blocks` (blocks of a full-length request, if known) bounds
     them. `proven`: it reproduces what the engine states; else it is inferred.
     """
@@ -147,6 +148,11 @@ def _by_tokens(stated: Stated, printed: int, length: int) -> Decision:
     divided_would_show = stated.release is not None and stated.release < _TOKENS_ARE_CONCURRENCY
     if not stated.is_divided and (layers is Layers.PLAIN or (divided_would_show and layers is None)):
         return _plain(stated, printed, length, proven=divided_would_show)
+    if layers is None and not stated.is_divided and printed % _BLOCK == 0 and length % _BLOCK == 0:
+        decided = _plain(stated, printed, length, proven=False)
+        return decided._replace(
+            why="one group of layers: the printed tokens are whole blocks, which others seldom print"
+        )
     return _bounded()
 
 

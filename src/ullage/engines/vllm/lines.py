@@ -19,6 +19,7 @@ class Step(Enum):
     """Where in a start a record stands: starts are told apart by these."""
 
     UNIT_STARTED = "unit started"
+    RESTARTED = "restarted"
     VERSION = "version"
     ARGS = "args"
     CONFIG = "config"
@@ -47,6 +48,7 @@ _HEAD = re.compile(
     r" \d\d:\d\d:\d\d(?:[.,]\d+)?) \[(?P<file>[\w./-]+:\d+)\] ?"
 )
 _TAGGED = re.compile(rf"^(?P<tags>(?:{_TAG})+)")
+_PID = re.compile(r"\((APIServer|ApiServer|EngineCore)[^()]*? pid=(\d+)\)")
 _ENGINE = re.compile(r"EngineCore_?(?:DP)?(\d+)|\bDP(\d+)")
 
 
@@ -187,7 +189,8 @@ _RULES = (
         r"(?:(?P<peak_activation_gib>NUM) GiB for peak activation, )?"
         r"(?:(?P<non_torch_gib>NUM) GiB for non-torch memory, )?(?:and )?"
         r"(?:(?P<graph_gib>NUM) GiB for CUDA ?[Gg]raph)?"
-        r"(?:.*?--kv-cache-memory(?:-bytes)?=(?P<suggested_kv_cache_memory_bytes>-?\d+))?",
+        r"(?:.*?--kv-cache-memory(?:-bytes)?=(?P<suggested_kv_cache_memory_bytes>-?\d+))?"
+        r"(?:.*?cache memory in use is (?P<kv_bytes>\d+) bytes)?",
     ),
     _rule(
         Step.TROUBLE,
@@ -210,7 +213,7 @@ _RULES = (
     _rule(Step.TROUBLE, "ngine core initialization failed", r"(?P<refused>Engine core initialization failed)"),
     _rule(Step.TROUBLE, "EngineCore failed to start", r"(?P<refused>EngineCore failed to start)"),
     _rule(Step.TROUBLE, "encountered a fatal error", r"EngineCore encountered (?P<died>a fatal error)"),
-    _rule(Step.NOTE, "vLLM API server", r"on https?://(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
+    _rule(Step.READY, "vLLM API server", r"on (?:https?://)?(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
     _rule(
         Step.NOTE,
         "in world size",
@@ -218,6 +221,7 @@ _RULES = (
         r"(?:, PCP rank \d+)?, TP rank (?P<tp_rank>\d+)",
     ),
     _rule(Step.NOTE, "init engine (profile", r"took (?P<init_s>NUM) s"),
+    _rule(Step.RESTARTED, "restart counter is at", r"restart counter is at (?P<restart_counter>\d+)"),
     _rule(Step.READY, "Application startup complete", r"startup complete"),
     _rule(
         Step.STATS,
@@ -274,11 +278,11 @@ def _event(record: Record, line: LogLine) -> Event | None:
     time = record.time or line.time
     for rule in _RULES:
         if match := rule.match(record.body):
-            values = values_of(match)
+            values = values_of(match) | process_ids(record.tags)
             if rule.step is Step.STATS:
                 values |= _statistics(record.body)
                 engine = values.pop("engine", None)
-                rank = rank if engine is None else f"DP{engine}"
+                rank = rank if engine is None else f"DP{int(engine)}"
             return Event(rule.step, rank, time, line, values)
     return None
 
@@ -290,7 +294,13 @@ def _statistics(body: str) -> dict[str, Value]:
     return found
 
 
+def process_ids(tags: str) -> dict[str, Value]:
+    """ "(APIServer pid=7)" and "(EngineCore_DP0 pid=8)": whose process it is."""
+    names = {"APIServer": "api_server_pid", "ApiServer": "api_server_pid", "EngineCore": "engine_pid"}
+    return {names[kind]: int(pid) for kind, pid in _PID.findall(tags)}
+
+
 def engine_rank(tags: str) -> str:
     """ "(EngineCore_DP1 pid=7)" is "DP1"; the workers of one engine, and a server with one engine, have no rank."""
     match = _ENGINE.search(tags)
-    return f"DP{match[1] or match[2]}" if match else ""
+    return f"DP{int(match[1] or match[2])}" if match else ""

@@ -29,8 +29,19 @@ TRUST = Trust(
     identity=("model", "served_model_name", "port"),
     pool="num_gpu_blocks",
     loose=frozenset(
-        """architecture device graph_gib dtype model served_model_name max_model_len_at_least kv_cache_size_tokens
-        kv_cache_max_concurrency""".split()
+        ["architecture", "device", "graph_gib", "dtype", "model", "served_model_name", "max_model_len_at_least"]
+    ),
+    # The page reckons these again with a block size that is resolved late, and is wrong for models with several groups
+    # (vllm-project/vllm issues 50456, 51163).
+    of_quantity={
+        "kv_cache_size_tokens": ("server_info", "log", "metrics"),
+        "kv_cache_max_concurrency": ("server_info", "log", "metrics"),
+        "max_model_len": ("server_info", "models", "log", "flags", "metrics"),
+    },
+    why=dict.fromkeys(
+        ("kv_cache_size_tokens", "kv_cache_max_concurrency"),
+        "the log states what the pool was made with; the page reckons it again, wrongly for models with several groups"
+        " of layers",
     ),
 )
 _QUEUES = (
@@ -93,6 +104,7 @@ def _server(joined: Joined) -> Server:
         total_context=total_context(joined, decision),
         default_output=default_output(joined),
         ranks=_ranks(joined),
+        history=joined.history,
         earlier=joined.earlier,
         disagreements=joined.disagreements,
         evidence=tuple({id(part.evidence): part.evidence for part in joined.parts}.values()),
@@ -153,8 +165,10 @@ def _slots(joined: Joined) -> Level | None:
         return None
     none = default("evictable", 0, pool.unit, "a slot holds no cache")
     engines = engines_of(joined)
-    size = pool.size if engines == 1 or not pool.size.known else derived(
-        pool.size.name, pool.size.count * engines, pool.unit, (pool.size,), f"over {engines} engines"
+    size = (
+        pool.size
+        if engines == 1 or not pool.size.known
+        else derived(pool.size.name, pool.size.count * engines, pool.unit, (pool.size,), f"over {engines} engines")
     )
     return level_of(pool.name, size, now, none, none.renamed("reserved"))
 
@@ -182,6 +196,8 @@ def _notes(joined: Joined, decision: Decision) -> tuple[str, ...]:
     notes.append(printed_note(joined, decision))
     if joined.role is Role.UNKNOWN:
         connector = joined.args["kv_connector"].value
-        notes.append(f"one side of a prefill/decode pair by {connector}; the requests decide which, so limits are those"
-                     " of a whole server")
+        notes.append(
+            f"one side of a prefill/decode pair by {connector}; the requests decide which, so limits are those"
+            " of a whole server"
+        )
     return tuple(dict.fromkeys(note for note in notes if note))

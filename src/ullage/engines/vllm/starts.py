@@ -62,7 +62,7 @@ def starts_of(log: Log) -> list[Start]:
         starts[-1].events.append(event)
         if event.step is Step.ARGS:
             _mark_overlap(starts)
-    return [start for start in starts if any(e.step is not Step.UNIT_STARTED for e in start.events)]
+    return [start for start in starts if any(e.step not in (Step.UNIT_STARTED, Step.RESTARTED) for e in start.events)]
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
@@ -78,8 +78,8 @@ def servers_of(starts: list[Start]) -> list[list[Start]]:
 
 
 def _begins_anew(current: Start, event: Event) -> bool:
-    if event.step is Step.UNIT_STARTED:
-        return not all(e.step is Step.UNIT_STARTED for e in current.events)
+    if event.step in (Step.UNIT_STARTED, Step.RESTARTED):
+        return not all(e.step in (Step.UNIT_STARTED, Step.RESTARTED) for e in current.events)
     if event.step in (Step.VERSION, Step.ARGS):
         return any(current.has(step) for step in (*_UNDER_WAY, *((Step.ARGS,) if event.step is Step.ARGS else ())))
     if event.step is Step.CONFIG:
