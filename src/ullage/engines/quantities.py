@@ -57,4 +57,5 @@ def unit_of(name: str) -> str:
     """The unit a quantity is counted in; "" for words and plain ratios."""
     if name in _UNITS:
         return _UNITS[name]
-    return next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
+    bare = name.partition(" ")[0]  # a device can stand behind it: "kv_buffer_mib CUDA0"
+    return next((unit for suffix, unit in _SUFFIXES.items() if bare.endswith(suffix)), "")

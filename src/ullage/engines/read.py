@@ -87,9 +87,16 @@ def _facts(item: Evidence) -> tuple[str, list[Facts]]:
     """The engine of an item and what it says. One without a sign is offered to every engine in turn."""
     engine = engine_of(item)
     for name in (engine,) if engine else _ENGINES:
-        if name in _ENGINES and (found := _engine(name).facts_of(item)):
+        found = _engine(name).facts_of(item) if name in _ENGINES else []
+        if found and (engine or any(map(_is_telling, found))):
             return name, found
     return engine, []
+
+
+def _is_telling(facts: Facts) -> bool:
+    """Does it say more than the lines of a web server do, which many programs have?"""
+    figures = facts.args.keys() | facts.effective.keys() | facts.usage.keys()
+    return bool(figures - {"host", "port", "ready"})
 
 
 def _engine(name: str) -> Engine:

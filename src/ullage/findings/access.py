@@ -10,13 +10,15 @@ from ..evidence import Failure
 from ..figure import Figure, Source, read
 from .base import Hit, Severity, rule
 
+_METRICS = "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)"
+_METRICS_OF = {"llama.cpp": "restart with --metrics"}
 _UNKNOWN = "use, queues and evictable cache now; retractions; transfer and latency histograms"
 
 
 @rule("metrics-disabled", Severity.INFO, "The server has no metrics page")
 def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang serves /metrics only with `--enable-metrics`. Without it there is no history: what is in use is known for
-    this moment at most.
+    """SGLang serves /metrics only with `--enable-metrics`, llama-server with `--metrics`. Without it there is no
+    history: what is in use is known for this moment at most.
     """
     for server in deployment.workers:
         flag = server.figure("enable_metrics")
@@ -26,7 +28,7 @@ def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"no metrics, so not known: {_UNKNOWN}",
                 (found,),
-                "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)",
+                _METRICS_OF.get(server.engine, _METRICS),
             )
 
 
@@ -35,7 +37,7 @@ def _absent_page(deployment: Deployment, server: Server) -> Figure | None:
     for item in deployment.failed:
         content = item.content
         asked = item.topic == "metrics" and item.origin.target == server.name
-        if asked and isinstance(content, Failure) and content.status == "404":
+        if asked and isinstance(content, Failure) and content.status in ("404", "501"):
             return read("metrics_page", content.status, "", Source(item.place))
     return None
 
@@ -54,6 +56,24 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
                 (host,),
                 "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command"
                 " line)",
+            )
+
+
+@rule("open-to-browsers", Severity.WARNING, "Any web page may use the server through a browser")
+def open_to_browsers(deployment: Deployment) -> Iterator[Hit]:
+    """llama-server allows cross-origin requests from everywhere and has no key, as it says itself when it starts.
+
+    Any page that somebody on the host (or in its network) opens in a browser can then send it requests, and read what
+    it answers, prompts in `/slots` included. (ggml-org/llama.cpp PR 25655.)
+    """
+    for server in deployment.servers:
+        said = server.figure("open_to_browsers")
+        if said.known:
+            yield Hit(
+                server.name,
+                "no key, and cross-origin requests are allowed from everywhere",
+                (said,),
+                "set --api-key-file, or --cors-origins to the pages that may use it",
             )
 
 

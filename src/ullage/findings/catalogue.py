@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from ..deployment import Deployment
-from . import access, limits, load, pools, router, starts  # noqa: F401 - importing enters their rules
+from . import access, host, limits, load, pools, router, slots, starts  # noqa: F401 - importing enters their rules
 from .base import CATALOGUE, Finding
 
-_SUBJECTS = ("load", "pools", "limits", "router", "starts", "access")  # what hurts first, within one severity
+_SUBJECTS = (
+    "load",
+    "host",
+    "slots",
+    "pools",
+    "limits",
+    "router",
+    "starts",
+    "access",
+)  # what hurts first, within one severity
 
 
 def findings(deployment: Deployment) -> list[Finding]:

@@ -13,6 +13,10 @@ from .base import Hit, Severity, rule
 
 _INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context or pool that it comes from
 
+_CHAT_TOKENS = 1024
+_OUTPUT_BOUND = "--preferred-sampling-params '{\"max_new_tokens\": 2048}'"
+_OUTPUT_BOUNDS = {"llama.cpp": "-n 2048"}
+
 
 @rule("limit-lowered", Severity.WARNING, "A requested limit was lowered")
 def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
@@ -65,19 +69,26 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
 
     SGLang reserves no output beyond a few hundred tokens, so it lets such requests in by their prompts; what is safe is
     one full context each. Bound the output in the clients or the gateway, or with `--preferred-sampling-params
-    '{"max_new_tokens": N}'`.
+    '{"max_new_tokens": N}'` (llama-server: `-n N`). A llama-server whose slots have a pool each holds a full context in
+    every slot: nothing to tell there.
     """
     for server in deployment.of(Role.UNIFIED, Role.DECODE):
         if server.default_output.value != "unbounded":
             continue
-        safe = server_limits(server, Shape(1024, None)).safe
-        if safe.known:
+        found = server_limits(server, Shape(_chat_prompt(server), None))
+        safe = found.safe
+        if safe.known and (server.engine != "llama.cpp" or safe.count < found.admits.count):
             yield Hit(
                 server.name,
                 f"with no max_tokens named, {safe.count:,} chat requests are safe in parallel: one full context each",
                 (server.default_output, safe),
-                "name max_tokens in the clients, or set --preferred-sampling-params '{\"max_new_tokens\": 2048}'",
+                f"name max_tokens in the clients, or set {_OUTPUT_BOUNDS.get(server.engine, _OUTPUT_BOUND)}",
             )
+
+
+def _chat_prompt(server: Server) -> int:
+    longest = reach_of(server).tokens
+    return max(1, min(_CHAT_TOKENS, longest.count // 2)) if longest.known else _CHAT_TOKENS
 
 
 @rule("roles-differ-in-length", Severity.WARNING, "Prefill and decode accept different longest requests")

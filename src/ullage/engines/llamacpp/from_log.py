@@ -59,7 +59,7 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
             if name in event.values:
                 figures[name] = figure_of(name, event.values[name], evidence, event)
     figures |= _version(start, evidence)
-    figures |= cache_figures(_of_models(start), evidence)
+    figures = cache_figures(_of_models(start), evidence) | figures
     if start.ready:
         shown = next((e for e in start.events if e.step in (Step.READY, Step.RUN, Step.ROUTER)), start.events[0])
         figures["ready"] = figure_of("ready", True, evidence, shown)
@@ -117,6 +117,9 @@ def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
 
 def _notes(start: Start, log: Log) -> Iterator[str]:
     yield from log.gaps
+    killed = next((e for e in start.events if "killed_by" in e.values), None)
+    if killed is not None:
+        yield f"killed: {killed.line.text[-160:].strip()}"
     if start.is_router:
         return
     if refused := start.refusal:

@@ -23,6 +23,7 @@ class Step(Enum):
     CACHE = auto()  # the name of the cache whose size comes next
     KV = auto()  # the size of a cache
     BUFFER = auto()  # memory of one device
+    BREAKDOWN = auto()  # all memory of one device, at the end or where it was projected
     SLOTS = auto()
     READY = auto()
     ROUTER = auto()  # no model in this process
@@ -33,7 +34,7 @@ class Step(Enum):
 
 
 _PREFIX = re.compile(
-    r"(?:\[\d{4}-\d\d-\d\dT[\d:.]+Z?\] )?(?:\[(?:INFO|ERROR|WARN|DEBUG)\] )?(?:\[ *(?P<child>\d{4,5})\] )?"
+    r"(?:\[\d{4}-\d\d-\d\d[^\]]{0,40}\] )?(?:\[(?:INFO|ERROR|WARN|DEBUG)\] )?(?:\[ *(?P<child>\d{4,5})\] )?"
     r"(?:(?P<minutes>\d+)\.(?P<seconds>\d\d)\.(?P<millis>\d{3})\.\d{3} )?(?:[IWEDT] )?\s*"
 )
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
@@ -53,7 +54,7 @@ def _rule(step: Step, needle: str, pattern: str) -> LineRule:
 _RULES = (
     _rule(Step.BEGIN, "print_info: build ", r"build (?P<build>\d+) \((?P<commit>\w+)\)"),
     _rule(Step.BEGIN, "print_info: verbosity", r"verbosity = (?P<verbosity>\d+)"),
-    _rule(Step.BEGIN, "build: ", r"^build: (?P<build>\d+) \((?P<commit>[0-9a-f]+)\)"),
+    _rule(Step.BEGIN, "build: ", r"\bbuild: (?P<build>\d+) \((?P<commit>[0-9a-f]{7,})\)"),
     _rule(Step.BEGIN, "build_info: b", r"build_info: b(?P<build>\d+)-(?P<commit>\w+)"),
     _rule(Step.BEGIN, "build info |", r"build=(?P<build>\d+)(?: commit=\"(?P<commit>\w+)\")?"),
     _rule(Step.BEGIN, "system_info: n_threads", r"n_threads = (?P<n_threads>\d+)"),
@@ -152,6 +153,17 @@ _RULES = (
         Step.KV,
         "self size ",
         rf"self size += +(?P<mib>NUM) MIB(?:, {_KV})?(?:, {_RS})?",
+    ),
+    _rule(
+        Step.KV,
+        "kv_size = ",
+        r"kv_size = (?P<cells>\d+),.* type_k = '(?P<k>\w+)', type_v = '(?P<v>\w+)', n_layer = (?P<layers>\d+)",
+    ),
+    _rule(
+        Step.BREAKDOWN,
+        "memory_breakdown_print: |",
+        r"- (?P<device>[\w ]*?\w)(?: \(.*\))? +\|(?: +(?P<total>\d+) = +(?P<free>\d+) \+ \()? +(?P<self>\d+) ="
+        r" +(?P<model>\d+) \+ +(?P<context>\d+) \+ +(?P<compute>\d+)(?:\) \+ +(?P<unaccounted>\d+))?",
     ),
     _rule(
         Step.BUFFER,

@@ -5,7 +5,8 @@ before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from enum import Enum
 
 from ...evidence import Evidence
 from ...figure import Figure, derived
@@ -25,36 +26,76 @@ _CACHES = {
     "DSV4 lightning-indexer": "lightning_",
 }
 _OF_KV = ("mib", "cells", "layers", "seqs", "streams", "k_mib", "v_mib")
-_WHATS = {"KV": "kv_buffer_mib", "RS": "rs_buffer_mib", "compute": "compute_mib", "output": "output_mib"}
+_WHATS = {
+    "KV": "kv_buffer_mib",
+    "RS": "rs_buffer_mib",
+    "compute": "compute_mib",
+    "output": "output_mib",
+    "model": "model_mib",
+}
 Marked = Iterable[tuple[str, Event]]
 
 
 def cache_figures(events: Marked, evidence: Evidence) -> dict[str, Figure]:
     """`kv_mib`, `kv_cells`, `swa_cells`, `rs_mib` ..., and per device `kv_buffer_mib CUDA0`."""
-    figures: dict[str, Figure] = {}
-    buffers: dict[str, dict[str, Figure]] = defaultdict(dict)
-    cache, prefix = "kv_", ""
+    told = _Told(evidence)
     for prefix, event in events:
-        if "constructing" in event.values:
-            cache = "kv_"
-            for name in [n for n in buffers if n.startswith(prefix) and "model" not in n]:
-                del buffers[name]
-        elif event.step is Step.CACHE:
-            cache = _CACHES.get(str(event.values["cache"]), "other_")
-            if "cells" in event.values:
-                figures[f"{prefix}{cache}cells"] = figure_of(
-                    f"{prefix}{cache}cells", event.values["cells"], evidence, event
-                )
-        elif event.step is Step.KV:
-            figures |= _size(prefix, cache, event, evidence)
-        elif event.step is Step.BUFFER:
-            name = prefix + _WHATS.get(str(event.values.get("what", "model")), "model_mib")
-            device = str(event.values["device"]).strip()
-            buffers[name][device] = figure_of(f"{name} {device}", event.values["mib"], evidence, event)
-    for name, devices in buffers.items():
+        if take := _TAKES.get(event.step):
+            take(told, prefix, event)
+    figures = told.figures
+    for name, devices in told.buffers.items():
         figures |= {f"{name} {device}": figure for device, figure in devices.items()}
         figures[name] = _sum(name, tuple(devices.values()))
+    if "kv_seqs" in figures:
+        figures["n_seq_max"] = figures["kv_seqs"].renamed("n_seq_max")
     return figures
+
+
+class _Told:
+    """What the lines told so far; `cache` is the one whose size comes next."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.cache = "kv_"
+        self.figures: dict[str, Figure] = {}
+        self.buffers: dict[str, dict[str, Figure]] = defaultdict(dict)
+
+    def context(self, prefix: str, event: Event) -> None:
+        """Another context of the same model replaces the one before it."""
+        if "constructing" not in event.values:
+            return
+        self.cache = "kv_"
+        for name in [n for n in self.buffers if n.startswith(prefix) and "model" not in n]:
+            del self.buffers[name]
+
+    def name(self, prefix: str, event: Event) -> None:
+        self.cache = _CACHES.get(str(event.values["cache"]), "other_")
+        if "cells" in event.values:
+            name = f"{prefix}{self.cache}cells"
+            self.figures[name] = figure_of(name, event.values["cells"], self.evidence, event)
+
+    def size(self, prefix: str, event: Event) -> None:
+        self.figures |= _size(prefix, self.cache, event, self.evidence)
+
+    def buffer(self, prefix: str, event: Event) -> None:
+        name = prefix + _WHATS.get(str(event.values.get("what", "model")), "state_buffer_mib")
+        device = str(event.values["device"]).strip()
+        self.buffers[name][device] = figure_of(f"{name} {device}", event.values["mib"], self.evidence, event)
+
+    def breakdown(self, _prefix: str, event: Event) -> None:
+        """total = free + self (model + context + compute) + unaccounted, on one device; the host has no total."""
+        for key in event.values.keys() - {"device"}:
+            name = f"{key}_mib {event.values['device']}"
+            self.figures[name] = figure_of(name, event.values[key], self.evidence, event)
+
+
+_TAKES: dict[Enum, Callable[[_Told, str, Event], None]] = {
+    Step.CONTEXT: _Told.context,
+    Step.CACHE: _Told.name,
+    Step.KV: _Told.size,
+    Step.BUFFER: _Told.buffer,
+    Step.BREAKDOWN: _Told.breakdown,
+}
 
 
 def _size(prefix: str, cache: str, event: Event, evidence: Evidence) -> dict[str, Figure]:

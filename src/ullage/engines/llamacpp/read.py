@@ -16,7 +16,7 @@ from ..trust import Trust
 from .context import Context, context_of
 from .flags import from_argv, is_llama_server
 from .host_memory import host_figures
-from .pools import ceilings_of, pools_of
+from .pools import ceilings_of, pools_of, total_cells
 from .settings import default_output, settings_of
 from .use import levels_of, queues_of, ranks_of, running_of
 
@@ -81,6 +81,7 @@ def _server(joined: Joined) -> Server:
         running=running_of(joined),
         queues=queues_of(joined),
         levels=levels_of(joined, context),
+        total_context=total_cells(context).renamed("total_context_tokens"),
         default_output=default_output(joined),
         ranks=ranks_of(joined),
         earlier=joined.earlier,
@@ -124,6 +125,8 @@ def _figures(joined: Joined, context: Context | None, host: dict[str, Figure]) -
     asked = {f"requested_{name}": figure for name, figure in joined.args.items()}
     inferred = () if context is None else (context.slots, context.each, context.unified, context.cells)
     found = {figure.name: figure for figure in inferred if figure.known}
+    if context is not None and context.cells.known and not context.doubt:
+        found["n_ctx"] = total_cells(context).renamed("n_ctx")
     figures = {**joined.args, **asked, **found, **{n: f for n, f in host.items() if f.known}, **joined.effective}
     for name, others in _SAME.items():
         if same := next((figures[other] for other in others if other in figures), None):

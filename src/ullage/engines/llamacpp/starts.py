@@ -39,7 +39,8 @@ class Start:
 
     @property
     def is_router(self) -> bool:
-        return any(e.step is Step.ROUTER and "spawned" not in e.values for e in self.events)
+        told = any(e.step is Step.ROUTER and "spawned" not in e.values for e in self.events)
+        return told or any(" router" in str(e.values.get("unit", "")).lower() for e in self.events)
 
     def of(self, *steps: Step) -> Iterator[Event]:
         return (e for e in self.events if e.step in steps)

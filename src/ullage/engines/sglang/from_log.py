@@ -24,7 +24,7 @@ _FOLLOWED = "a start with another port or role follows in this log: whether this
 
 def from_log(evidence: Evidence, log: Log) -> list[Facts]:
     """The servers that write into a log, each by its last start; earlier starts are its history."""
-    found = [_facts(evidence, log, starts) for starts in servers_of(starts_of(log)) if any(map(_counts, starts))]
+    found = [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
     return [_followed(facts, found[-1]) for facts in found]
 
 
@@ -73,8 +73,7 @@ def _with_rank_pools(
 
 
 def _counts(start: Start) -> bool:
-    """Not by what others print too: a line of systemd, or the address that a web server listens on."""
-    return any(event.step is not Step.UNIT_STARTED and "port" not in event.values for event in start.events)
+    return any(event.step is not Step.UNIT_STARTED for event in start.events)
 
 
 def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
