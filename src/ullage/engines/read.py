@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from .facts import Facts
 from .router import read as router_read
-from .server import Server
+from .server import Role, Server
 from .signs import engine_of
 
 # What the readers are told to look for. (topic, paths: the newer name first, only if that topic was answered)
@@ -32,6 +32,7 @@ ENDPOINTS_OF = {
     "SGLang": frozenset(["server_info", "model_info", "loads", "models", "metrics"]),
     "vLLM": frozenset(["version", "models", "metrics"]),
     "llama.cpp": frozenset(["props", "slots", "models", "metrics"]),
+    "llama.cpp router": frozenset(["props", "models"]),  # it asks for a model's name where a child would answer
 }
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = re.compile(
@@ -153,12 +154,17 @@ def _why(item: Evidence, engine: str) -> str:
 
 def failures(items: Sequence[Evidence], servers: Sequence[Server]) -> list[tuple[Evidence, Failure]]:
     """What could not be read. That a server lacks the endpoints of another engine is no failure."""
-    engines = {item.origin.target: server.engine for server in servers for item in server.evidence}
+    engines = {item.origin.target: _kind(server) for server in servers for item in server.evidence}
     return [
         (item, item.content)
         for item in items
         if isinstance(item.content, Failure) and _expected(item.topic, engines.get(item.origin.target))
     ]
+
+
+def _kind(server: Server) -> str:
+    own_router = server.role is Role.ROUTER and server.engine in ENDPOINTS_OF
+    return f"{server.engine} router" if own_router else server.engine
 
 
 def _expected(topic: str, engine: str | None) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from ...evidence import Evidence, Samples
 from ...figure import Figure, Kind, Source, derived
 from ..facts import Facts, number, quantity, readings, refused, words
 from ..server import Role
+from .flags import arguments_of
 
 _SERIES = "llamacpp:"
+_HOST = re.compile(r"https?://(?:[^@/]*@)?(?:\[[^\]]+\]|[^:/]+)")
 _META = {"n_ctx": "n_ctx_slot", "n_ctx_train": "n_ctx_train", "n_params": "n_params", "size": "model_bytes"}
-_UNBOUNDED = -1  # n_predict
 
 
 def looks_like_props(data: Any) -> bool:
@@ -34,7 +37,7 @@ def looks_like_metrics(samples: Samples) -> bool:
     return any(sample.name.startswith(_SERIES) for sample in samples.samples)
 
 
-def from_props(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
+def from_props(evidence: Evidence, data: Mapping[str, Any]) -> list[Facts]:
     """Slots, the context of one, the model, the build. It does not say whether the slots share one pool."""
     place = evidence.place
     settings = data["default_generation_settings"]
@@ -60,21 +63,21 @@ def from_props(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
         source = Source(place, "default_generation_settings.params.n_predict")
         effective["n_predict"] = Figure("n_predict", predict, "tokens", Kind.READ, source)
     role = Role.ROUTER if is_router else Role.UNIFIED
-    return Facts(evidence, "props", {}, effective, role=role, notes=refused(stated))
+    return [Facts(evidence, "props", {}, effective, role=role, notes=refused(stated))]
 
 
 def _names(data: Mapping[str, Any], place: str) -> Iterable[tuple[str, object, Source]]:
     return ((name, data.get(name), Source(place, name)) for name in ("model_path", "model_alias"))
 
 
-def from_slots(evidence: Evidence, data: list[dict[str, Any]]) -> Facts:
+def from_slots(evidence: Evidence, data: list[dict[str, Any]]) -> list[Facts]:
     """Each slot: whether it works, and the cells it holds. An idle slot keeps its last prompt."""
     place = evidence.place
     counted = Figure("n_slots", len(data), "requests", Kind.READ, Source(place, "the slots listed"))
     context = min((c for slot in data if (c := quantity("context_len", slot.get("n_ctx")))), default=None)
     effective = {"n_slots": counted} | readings([("n_ctx_slot", context, Source(place, "[].n_ctx"))])
     slots = {f"slot {slot['id']}": _slot(slot, f"[{n}]", evidence) for n, slot in enumerate(data)}
-    return Facts(evidence, "slots", {}, effective, _over_slots(data, slots, place), slots, Role.UNIFIED)
+    return [Facts(evidence, "slots", {}, effective, _over_slots(data, slots, place), slots, Role.UNIFIED)]
 
 
 def _slot(slot: Mapping[str, Any], place: str, evidence: Evidence) -> dict[str, Figure]:
@@ -139,11 +142,13 @@ _HELD = (
 )
 
 
-def from_models(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
-    """The model and the context of a slot. A router lists all models it could load, with the state of each."""
+def from_models(evidence: Evidence, data: Mapping[str, Any]) -> list[Facts]:
+    """The model and the context of a slot. A router lists all models it could load, with the state of each, and the
+    arguments that it started those with that it has loaded.
+    """
     models = [(n, m) for n, m in enumerate(data["data"]) if isinstance(m, dict) and m.get("owned_by") == "llamacpp"]
     if any("status" in model for _, model in models):
-        return _from_router_models(evidence, [model for _, model in models])
+        return [*_from_router_models(evidence, [model for _, model in models])]
     number_, model = models[0]
     stated_meta = model.get("meta")
     meta = stated_meta if isinstance(stated_meta, dict) else {}
@@ -152,19 +157,24 @@ def from_models(evidence: Evidence, data: Mapping[str, Any]) -> Facts:
     ]
     effective = readings(stated)
     effective |= words([("model_alias", model.get("id"), Source(evidence.place, f"data[{number_}].id"))])
-    return Facts(evidence, "models", {}, effective, role=Role.UNIFIED)
+    return [Facts(evidence, "models", {}, effective, role=Role.UNIFIED)]
 
 
-def _from_router_models(evidence: Evidence, models: list[dict[str, Any]]) -> Facts:
+def _from_router_models(evidence: Evidence, models: list[dict[str, Any]]) -> Iterator[Facts]:
     loaded = [model for model in models if _status(model).get("value") == "loaded"]
     source = Source(evidence.place, "data[].status")
     usage = {
         name: Figure(name, count, "", Kind.READ, source)
         for name, count in (("models_available", len(models)), ("models_loaded", len(loaded)))
     }
-    ports = [port for model in loaded if (port := _port(_status(model).get("args")))]
-    usage |= {f"child {port}": Figure(f"child {port}", port, "", Kind.READ, source) for port in ports}
-    return Facts(evidence, "models", {}, {}, usage, role=Role.ROUTER)
+    children = {url: model for model in loaded if (url := _url(evidence.origin.target, _status(model).get("args")))}
+    effective = words((f"child {model.get('id')}", url, source) for url, model in children.items())
+    yield Facts(evidence, "models", {}, effective, usage, role=Role.ROUTER)
+    for url, model in children.items():
+        of_child = evidence._replace(origin=evidence.origin._replace(target=url))
+        place = Source(evidence.place, "data[].status.args")
+        args, notes = arguments_of([str(word) for word in _status(model)["args"]], {}, place)
+        yield Facts(of_child, "flags", args, role=Role.UNIFIED, notes=notes)
 
 
 def _status(model: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -172,12 +182,11 @@ def _status(model: Mapping[str, Any]) -> Mapping[str, Any]:
     return status if isinstance(status, dict) else {}
 
 
-def _port(args: Any) -> int | None:
-    """Of the child: the word after --port in the arguments it was started with."""
-    words_ = args if isinstance(args, list) else []
-    place = words_.index("--port") + 1 if "--port" in words_ else len(words_)
-    word = str(words_[place]) if place < len(words_) else ""
-    return int(word) if word.isascii() and word.isdigit() else None
+def _url(router: str, args: Any) -> str | None:
+    """Of the child: on the router's host, at the port in the arguments it was started with."""
+    host = _HOST.match(router)
+    port = next((after for word, after in pairwise(args) if word == "--port"), "") if isinstance(args, list) else ""
+    return f"{host[0]}:{port}" if host and str(port).isdigit() and port != "0" else None
 
 
 def from_metrics(evidence: Evidence, samples: Samples) -> Facts:

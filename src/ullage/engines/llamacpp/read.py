@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -52,16 +51,21 @@ def facts_of(evidence: Evidence) -> list[Facts]:
         return [ends.from_metrics(evidence, content)] if ends.looks_like_metrics(content) else []
     if not isinstance(content, Document):
         return []
-    documents: tuple[tuple[Callable[[Any], bool], Callable[[Evidence, Any], Facts]], ...] = (
+    documents: tuple[tuple[Callable[[Any], bool], Callable[[Evidence, Any], list[Facts]]], ...] = (
         (ends.looks_like_props, ends.from_props),
         (ends.looks_like_slots, ends.from_slots),
         (ends.looks_like_models, ends.from_models),
     )
-    return [read(evidence, content.data) for looks, read in documents if looks(content.data)][:1]
+    return next((read(evidence, content.data) for looks, read in documents if looks(content.data)), [])
 
 
 def servers(facts: Sequence[Facts]) -> list[Server]:
-    return [_server(join(parts, TRUST)) for parts in group(facts, TRUST)]
+    return [_server(join(parts, TRUST)) for parts in group(facts, TRUST) if not _is_hearsay(parts)]
+
+
+def _is_hearsay(parts: list[Facts]) -> bool:
+    """All that is known of it is what a router says it started it with: --follow reads the child itself."""
+    return all(part.topic == "flags" and isinstance(part.evidence.content, Document) for part in parts)
 
 
 def _server(joined: Joined) -> Server:
@@ -108,16 +112,9 @@ def _router(joined: Joined) -> Server:
         earlier=joined.earlier,
         disagreements=joined.disagreements,
         evidence=_evidence(joined),
-        workers=tuple(_children(joined)),
+        workers=tuple(str(f.value) for name, f in joined.effective.items() if name.startswith("child ")),
         notes=(ROUTER, *dict.fromkeys(note for part in joined.parts for note in part.notes)),
     )
-
-
-def _children(joined: Joined) -> Iterator[str]:
-    host = re.match(r"(https?://(?:[^@/]*@)?(?:\[[^\]]+\]|[^:/]+))", _name(joined))
-    for name, port in joined.usage.items():
-        if name.startswith("child ") and host:
-            yield f"{host[1]}:{port.value}"
 
 
 def _figures(joined: Joined, context: Context | None, host: dict[str, Figure]) -> dict[str, Figure]:
