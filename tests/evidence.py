@@ -77,6 +77,34 @@ def start(tokens: int, *besides: str, **given: object) -> tuple[str, ...]:
     )
 
 
+def vllm_start(
+    tokens: int, concurrency: float, *besides: str, length: int = 8192, version: str = "0.19.0", **given: object
+) -> tuple[str, ...]:
+    """The lines of one start of a vLLM server; `besides` stand before its pool. `given`: arguments, `at` (a time)."""
+    at = given.pop("at", "10:00")
+    args = {"model": "meta-llama/Llama-3.1-8B-Instruct", "port": 8000, "max_model_len": length} | given
+    api, core = f"(APIServer pid=7) INFO 09-12 {at}", f"(EngineCore_DP0 pid=9) INFO 09-12 {at}"
+    return (
+        f"{api}:00 [api_server.py:1] vLLM API server version {version}",
+        f"{api}:00 [utils.py:1] non-default args: {args!r}",
+        f"{core}:05 [core.py:1] Initializing a V1 LLM engine (v{version}) with config: model={args['model']!r},"
+        f" max_seq_len={length}, tensor_parallel_size=1",
+        *(f"{core}:20 [x.py:1] {line}" for line in besides),
+        f"{core}:30 [kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens",
+        f"{core}:30 [kv_cache_utils.py:1] Maximum concurrency for {length:,} tokens per request: {concurrency:.2f}x",
+        "(APIServer pid=7) INFO:     Application startup complete.",
+    )
+
+
+def vllm_stats(at: str, running: int, waiting: int = 0, usage: float = 1.0, engine: int = 0) -> str:
+    """One line of a vLLM server's statistics; `usage` in percent."""
+    return (
+        f"(APIServer pid=7) INFO 09-12 {at} [loggers.py:1] Engine {engine:03}: Avg prompt throughput: 1.0 tokens/s, Avg"
+        f" generation throughput: 2.0 tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage:"
+        f" {usage}%, Prefix cache hit rate: 0.0%"
+    )
+
+
 def decode_batch(second: int, tokens: int = 1000, usage: float = 0.01, running: int = 1, **fields: float) -> str:
     """A `Decode batch` line; `queue_req=3` is printed as `#queue-req: 3`."""
     return _batch("Decode", second, {"running_req": running, "token": tokens}, usage, fields)

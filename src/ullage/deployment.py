@@ -15,6 +15,11 @@ from .evidence import Evidence
 from .figure import Figure, derived, missing
 
 STANDARD_PROMPTS = (4096, 32768, 131072)
+_NO_CHAIN_VLLM = (
+    "chain not computed: in vLLM a prompt is computed first and held on prefill until decode has read it, decode takes"
+    " its blocks before the transfer, and the proxy between them decides how many wait where; the limits are each"
+    " server's own"
+)
 _INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context that it comes from
 
 
@@ -38,6 +43,20 @@ class Deployment:
 
     @property
     def is_chain(self) -> bool:
+        return self._has_both_roles and not self.no_chain
+
+    @property
+    def no_chain(self) -> str:
+        """Why prefill and decode are not reckoned as one chain, although both are there."""
+        engines = {s.engine for s in self.of(Role.PREFILL, Role.DECODE)}
+        if not self._has_both_roles or engines == {"SGLang"}:
+            return ""
+        if engines == {"vLLM"}:
+            return _NO_CHAIN_VLLM
+        return f"chain not computed: its roles are served by different engines ({', '.join(sorted(engines))})"
+
+    @property
+    def _has_both_roles(self) -> bool:
         return bool(self.of(Role.PREFILL) and self.of(Role.DECODE))
 
     @property

@@ -69,6 +69,22 @@ UNBOUNDED = (
         severity=Severity.INFO,
     ),
 )
+LLAMA_UNBOUNDED = (
+    Scenario(
+        fires=(argv("llama-server -m /models/small.gguf -c 8192"),),
+        silent=(argv("llama-server -m /models/small.gguf -c 8192 -n 512"),),
+        says=("1 chat requests are safe",),
+        advice="-n 2048",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(argv("llama-server -m /models/small.gguf -c 8192 -np 4 -kvu"),),
+        silent=(argv("llama-server -m /models/small.gguf -c 8192 -np 4"),),  # a full context in every slot
+        says=("1 chat requests are safe",),
+        advice="max_tokens",
+        severity=Severity.INFO,
+    ),
+)
 ROLES = (
     Scenario(
         fires=(
@@ -94,4 +110,8 @@ ROLES = (
         severity=Severity.WARNING,
     ),
 )
-SCENARIOS: Scenarios = {"limit-lowered": LOWERED, "no-output-bound": UNBOUNDED, "roles-differ-in-length": ROLES}
+SCENARIOS: Scenarios = {
+    "limit-lowered": LOWERED,
+    "no-output-bound": UNBOUNDED + LLAMA_UNBOUNDED,
+    "roles-differ-in-length": ROLES,
+}

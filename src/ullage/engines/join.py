@@ -11,7 +11,8 @@ from .server import Disagreement, EarlierStart, Moment, Role
 from .trust import Trust
 
 _OUTRANKS = "what the server says of itself when asked outranks its log, which may be of another start"
-_ROUNDED = 0.006  # memory figures are printed with two decimals
+_ROUNDED = 0.006
+_PRINTED_ROUNDED = ("GiB", "full-length requests")  # with two decimals
 
 
 @dataclass
@@ -108,5 +109,5 @@ def _differ(figures: Sequence[Figure]) -> bool:
 
 def _equal(a: Figure, b: Figure) -> bool:
     if isinstance(a.value, (int, float)) and isinstance(b.value, (int, float)):
-        return abs(a.value - b.value) <= (_ROUNDED if a.unit == "GiB" else 1e-9)
+        return abs(a.value - b.value) <= (_ROUNDED if a.unit in _PRINTED_ROUNDED else 1e-9)
     return str(a.value).lower() == str(b.value).lower()

@@ -21,7 +21,7 @@ _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+|[nN]a[nN]|[iI]nf(?:inity)?)"
 _SAMPLE = re.compile(rf"\s*{_NAME}\s*(?:\{{.*\}})?\s*{_NUMBER}(?:\s+-?[0-9]+)?\s*(?:# .*)?$")
 _COMMENT = re.compile(rf"\s*#\s+(?:HELP|TYPE)\s+{_NAME}\b")
-_BUCKET = re.compile(rf"{_NAME}_bucket\{{")
+_BUCKET = re.compile(rf"{_NAME}(?<!_tokens)_bucket\{{")
 _QUOTED = re.compile(rf'\s*"(?:# (?:HELP|TYPE) |{_NAME}(?:\{{|\s)).*\\n', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")
 _SHOWN_PROBLEMS = 20
@@ -54,7 +54,7 @@ def parse(text: str, masker: Masker) -> Samples:
     """Every series once: of a doubled one, the first value. A line that is no sample is reported, not fatal.
 
     Comments are left out: the TYPE of a counter would have the library rename it, and names stay as sent. Buckets of
-    histograms are left out too: they are most of a page, and their sums and counts are kept.
+    histograms are left out too, but for those of token counts: they are most of a page, and sums and counts are kept.
     """
     lines = text.rstrip().split("\n")
     wanted = [(n, line) for n, line in enumerate(map(str.strip, lines), 1) if line and not _skipped(line)]

@@ -31,6 +31,7 @@ def to_data(report: Report) -> dict[str, Any]:
         "read_as": list(report.echoes),
         "servers": [_server(report, server) for server in report.deployment.servers],
         "chain": [_chain(a.label, a.shape, a.chain) for a in report.answers if a.chain],
+        "chain_not_computed": report.deployment.no_chain or None,
         "findings": [
             {
                 "id": f.id,

@@ -36,6 +36,8 @@ def print_report(report: Report, *, sources: bool = False) -> None:
 
 
 def _limits(page: Page, report: Report) -> None:
+    if report.deployment.no_chain:
+        page.say((report.deployment.no_chain, "dim"))
     for title, rows in rows_of(report):
         page.heading(title)
         _limit_table(page, rows)

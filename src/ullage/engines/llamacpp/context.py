@@ -156,7 +156,7 @@ def _cells(joined: Joined, slots: Figure, each: Figure, unified: Figure, by_flag
         return whole, 1
     if sequence is not None and unified.known:
         return sequence, 1 if shared else slots.count if slots.known else 1
-    if not each.known and cells is not None:
+    if cells is not None and "kv_seqs" in joined.effective:  # until July 2025 all sequences shared one
         return cells, 1
     if by_flags is not None:
         note = "from the flags: whole blocks of 256"

@@ -175,7 +175,7 @@ _RULES = (
     _rule(
         Step.SLOTS,
         "initializing, n_slots",
-        r"n_slots = (?P<n_slots>\d+), n_ctx_slot = (?P<n_ctx_slot>\d+)(?:, kv_unified = '(?P<kv_unified>\w+)')?",
+        r"n_slots = (?P<n_slots>\d+), n_ctx_slot = (?P<n_ctx_slot>\d+), kv_unified = '(?P<kv_unified>\w+)'",
     ),
     _rule(Step.SLOTS, "initializing slots", r"n_slots ?= ?(?P<n_slots>\d+)"),
     _rule(Step.SLOTS, "new slot", r"new slot\b.*?n_ctx(?:_slot)? ?= ?(?P<n_ctx_slot>\d+)"),

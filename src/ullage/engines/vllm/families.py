@@ -33,7 +33,7 @@ _FAMILIES: tuple[tuple[str, Family], ...] = (
     (r"gemma-?_?4|mimo-?_?v2|laguna|olmo-?_?3|exaone-?_?4|step-?_?3", Family(Layers.WINDOWS)),
     (r"cohere2|command-?(?:a|r7b)", Family(Layers.WINDOWS, 4096)),
     (
-        r"qwen-?_?3[._]?(?:next|[5-9])|nemotron-?_?(?:h|3|nano)|jamba|bamba|zamba|mamba|granite-?_?4|granitemoehybrid"
+        r"qwen-?_?3(?:[-_]?next|[._][5-9])|nemotron-?_?(?:h|3|nano)|jamba|bamba|zamba|mamba|granite-?_?4|granitemoehybrid"
         r"|kimi-?_?linear|falcon-?_?h1|lfm2|plamo2|ring-?2|ling-?2\.5",
         Family(Layers.STATES),
     ),

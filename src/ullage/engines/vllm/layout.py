@@ -23,8 +23,8 @@ from .groups import (
     state_solutions,
     with_states,
 )
+from .size import TOKENS_ARE_CONCURRENCY
 
-_TOKENS_ARE_CONCURRENCY = (0, 20, 2)  # since then "KV cache size" is concurrency x max_model_len
 _BLOCK = 16
 _USUAL_STATES = 6  # three groups of recurrent layers, two states each
 _IN_FLIGHT_BATCHES = (0, 26, 0)  # since then windows count every batch that is under way at once
@@ -145,11 +145,11 @@ def _by_tokens(stated: Stated, printed: int, length: int) -> Decision:
         return Decision(layout, -(-printed * request // length), request, False, f"{layout.kind} by the model's name")
     if stated.enlarged_block or layers is Layers.STATES:
         return _states(stated, printed, length)
-    divided_would_show = stated.release is not None and stated.release < _TOKENS_ARE_CONCURRENCY
+    divided_would_show = stated.release is not None and stated.release < TOKENS_ARE_CONCURRENCY
     if not stated.is_divided and (layers is Layers.PLAIN or (divided_would_show and layers is None)):
-        return _plain(stated, printed, length, proven=divided_would_show)
+        return _plain(stated, printed, length, divided_would_show)
     if layers is None and not stated.is_divided and printed % _BLOCK == 0 and length % _BLOCK == 0:
-        decided = _plain(stated, printed, length, proven=False)
+        decided = _plain(stated, printed, length, agrees=False)
         return decided._replace(
             why="one group of layers: the printed tokens are whole blocks, which others seldom print"
         )
@@ -173,12 +173,13 @@ def _states(stated: Stated, printed: int, length: int) -> Decision:
     return Decision(layout, pool, layout.blocks(length), one, why)
 
 
-def _plain(stated: Stated, printed: int, length: int, *, proven: bool) -> Decision:
+def _plain(stated: Stated, printed: int, length: int, agrees: bool) -> Decision:
+    """`agrees`: of a release that would print fewer tokens than the concurrency gives, if there were several groups."""
     layout = one_group(stated.block, parallel=stated.parallel, shares=stated.shares, draft=stated.draft)
     request = layout.blocks(length)
-    pool = printed // (stated.block * stated.parallel) if proven else -(-printed * request // length)
-    why = "tokens and concurrency agree, as they do for one group" if proven else "one group of layers, by the model"
-    return Decision(layout, pool, request, proven, why)
+    pool = printed // (stated.block * stated.parallel) if agrees else -(-printed * request // length)
+    why = "tokens and concurrency agree, as they do for one group" if agrees else "one group of layers, by the model"
+    return Decision(layout, pool, request, agrees and stated.family is not None, why)
 
 
 def _bounded() -> Decision:

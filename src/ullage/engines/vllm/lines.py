@@ -45,7 +45,7 @@ _NUM = r"[0-9][0-9,]*(?:\.[0-9]+)?"
 _TAG = r"\((?:EngineCore|APIServer|ApiServer|Worker|VllmWorker|RayWorker|DPMoE|DPEngine)[^()]{0,60}\) *"
 _HEAD = re.compile(
     rf"(?P<tags>(?:{_TAG})*)(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<time>(?:\d{{4}}-)?\d\d-\d\d"
-    r" \d\d:\d\d:\d\d(?:[.,]\d+)?) \[(?P<file>[\w./-]+:\d+)\] ?"
+    r" \d\d:\d\d:\d\d(?:[.,]\d+)?) \[?(?P<file>[\w./-]+:\d+)\] ?"
 )
 _TAGGED = re.compile(rf"^(?P<tags>(?:{_TAG})+)")
 _PID = re.compile(r"\((APIServer|ApiServer|EngineCore)[^()]*? pid=(\d+)\)")
@@ -244,8 +244,8 @@ _STATS = re.compile(
     r"Engine (?P<engine>\d+)|prompt throughput: (?P<prompt_tokens_per_s>NUM)|generation throughput:"
     r" (?P<generation_tokens_per_s>NUM)|Deferred: (?P<num_requests_deferred>\d+)|Preemptions: (?P<num_preemptions>\d+)"
     r"|KV cache usage: (?P<kv_cache_usage_percent>NUM)%|(?<!External )(?<!MM )(?:Prefix|prefix) cache hit rate:"
-    r" (?P<prefix_cache_hit_percent>NUM)%|External prefix cache hit rate: (?P<external_prefix_cache_hit_percent>NUM)%"
-    r"|CPU KV cache usage: (?P<cpu_kv_cache_usage_percent>NUM)%".replace("NUM", _NUM)
+    r" (?P<prefix_cache_hit_percent>NUM)%"
+    r"|External prefix cache hit rate: (?P<external_prefix_cache_hit_percent>NUM)%".replace("NUM", _NUM)
 )
 STARTS = (b"non-default args: ", b"LLM engine (v", b"vLLM API server version", b" KV cache size: ")
 KEEP = needles(_RULES, rb"\) Process EngineCore")
@@ -288,9 +288,11 @@ def _event(record: Record, line: LogLine) -> Event | None:
 
 
 def _statistics(body: str) -> dict[str, Value]:
+    """V0 states the pool in host memory beside the device's: the second use of the line."""
     found: dict[str, Value] = {}
     for match in _STATS.finditer(body):
-        found |= {name: value for name, value in values_of(match).items() if name not in found}
+        for name, value in values_of(match).items():
+            found.setdefault(f"cpu_{name}" if name == "kv_cache_usage_percent" and name in found else name, value)
     return found
 
 

@@ -15,6 +15,7 @@ from ..version import release_of
 from .admission import PromptFits
 from .families import Family, Layers, family_of
 from .layout import Decision, Stated, decide
+from .size import longest
 
 PAGE = 16  # vLLM's default block, in tokens
 _FULL_PROMPT = (0, 19, 0)  # since then the whole prompt must fit at the door
@@ -266,9 +267,15 @@ def pool_reason(joined: Joined) -> str:
 def ceilings_of(joined: Joined, decision: Decision) -> tuple[Ceiling, ...]:
     context = joined.effective.get("max_model_len") or _asked_length(joined)
     found = [Ceiling("context length", context, "refused with 400")]
-    longest = longest_that_fits(joined, decision)
-    if longest is not None:
-        found.append(Ceiling("KV pool", longest, "waits for ever: its prompt never fits at the door"))
+    reach = longest_that_fits(joined, decision)
+    if reach is not None:
+        found.append(
+            Ceiling(
+                "KV pool",
+                reach,
+                "never finishes: it waits for blocks that are not there, or is preempted again and again",
+            )
+        )
     return tuple(found)
 
 
@@ -277,12 +284,9 @@ def longest_that_fits(joined: Joined, decision: Decision) -> Figure | None:
     size, layout, length = kv_blocks(joined, decision), decision.layout, joined.whole("max_model_len")
     if layout is None or not size.known or length is None or layout.blocks(length) <= size.count:
         return None
-    low, high = 0, length
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if layout.blocks(middle) <= size.count else (low, middle)
+    tokens = longest(layout.blocks, size.count, length)
     note = f"the most tokens that take no more than {size.count:,} blocks"
-    return derived("longest_request_of_pool", low, "tokens", (size, block_of(joined)), note)
+    return derived("longest_request_of_pool", tokens, "tokens", (size, block_of(joined)), note)
 
 
 def _asked_length(joined: Joined) -> Figure:

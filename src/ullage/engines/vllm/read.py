@@ -94,7 +94,7 @@ def _server(joined: Joined) -> Server:
         engine="vLLM",
         role=joined.role,
         figures=_figures(joined, decision),
-        settings=settings_of(joined),
+        settings=settings_of(joined, decision),
         pools=pools_of(joined, decision),
         ceilings=ceilings_of(joined, decision),
         usage=joined.usage,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ...figure import Figure, default, derived, missing
 from ..join import Joined
 from ..server import Setting
-from .pools import asked_slots
+from ..version import Release, release_of
+from .layout import Decision
+from .pools import asked_slots, block_of, pool_blocks
 
 # label, argument and quantity in effect, unit, what it means when nothing was asked
 _ROWS = (
@@ -18,6 +20,7 @@ _ROWS = (
     ("share of GPU memory", "gpu_memory_utilization", "", "0.9; 0.92 since 0.20"),
 )
 _ASKED_AS = {"num_gpu_blocks": "num_gpu_blocks_override"}
+_MORE_MEMORY: Release = (0, 20, 0)  # since then the default share is 0.92
 _AS_ASKED = ("max_num_seqs", "max_num_queued_reqs")  # vLLM changes these by nothing, and states them nowhere
 _UNBOUNDED = (
     "a chat completion that names no max_tokens runs to its end token or the end of the context; "
@@ -29,24 +32,35 @@ _PERHAPS_UNBOUNDED = (
 )
 
 
-def settings_of(joined: Joined) -> tuple[Setting, ...]:
-    return tuple(_setting(joined, *row) for row in _ROWS)
+def settings_of(joined: Joined, decision: Decision) -> tuple[Setting, ...]:
+    return tuple(_setting(joined, decision, *row) for row in _ROWS)
 
 
-def _setting(joined: Joined, label: str, name: str, unit: str, unset: str) -> Setting:
+def _setting(joined: Joined, decision: Decision, label: str, name: str, unit: str, unset: str) -> Setting:
     argument = _ASKED_AS.get(name, name)
     asked = joined.args.get(argument) or _not_asked(joined, argument, unit, unset)
-    effective = joined.effective.get(name) or _assumed(joined, name, unit)
+    effective = joined.effective.get(name) or _assumed(joined, decision, name, unit)
     return Setting(label, asked, effective, _why(joined, name, asked, effective))
 
 
 def _not_asked(joined: Joined, argument: str, unit: str, unset: str) -> Figure:
-    if any(part.topic in ("flags", "log") and part.args for part in joined.parts):
+    if _arguments_seen(joined):
         return missing(argument, unit, f"not set: {unset}")
     return missing(argument, unit, "the server's arguments are not part of the evidence")
 
 
-def _assumed(joined: Joined, name: str, unit: str) -> Figure:
+def _arguments_seen(joined: Joined) -> bool:
+    return any(part.topic in ("flags", "log") and part.args for part in joined.parts)
+
+
+def _assumed(joined: Joined, decision: Decision, name: str, unit: str) -> Figure:
+    """What follows from the other figures, or is the engine's default where the arguments do not set it."""
+    if name == "num_gpu_blocks":
+        return pool_blocks(joined, decision)
+    if name == "block_size":
+        return block_of(joined)
+    if name == "gpu_memory_utilization":
+        return _share_of_memory(joined)
     if name == "max_num_seqs":
         slots = asked_slots(joined)
         return derived(name, slots.count, unit, (slots,), "as asked for") if name in joined.args else slots
@@ -54,6 +68,16 @@ def _assumed(joined: Joined, name: str, unit: str) -> Figure:
         asked = joined.args[name]
         return derived(name, asked.count, unit, (asked,), "as asked for")
     return missing(name, unit, "no evidence states what is in effect")
+
+
+def _share_of_memory(joined: Joined) -> Figure:
+    name, release = "gpu_memory_utilization", release_of(joined.effective.get("version"))
+    if name in joined.args:
+        asked = joined.args[name]
+        return derived(name, asked.number, "", (asked,), "as asked for")
+    if release is None or not _arguments_seen(joined):
+        return missing(name, "", "no evidence states what is in effect")
+    return default(name, 0.92 if release >= _MORE_MEMORY else 0.9, "", "vLLM's default in this version")
 
 
 def _why(joined: Joined, name: str, asked: Figure, effective: Figure) -> str:

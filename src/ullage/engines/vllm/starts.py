@@ -67,10 +67,10 @@ def starts_of(log: Log) -> list[Start]:
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
     """Starts of one server together, the current one last. One without arguments is of the server that started before
-    it.
+    it; the first of all, of the one that starts after it.
     """
     servers: dict[tuple[object, ...], list[Start]] = {}
-    last: tuple[object, ...] = ()
+    last = next((start.key for start in starts if start.key), ())
     for start in starts:
         last = start.key or last
         servers.setdefault(last, []).append(start)

@@ -1,0 +1,157 @@
+"""The groups of blocks, decided by what a server prints: never more than the pool holds, whatever it was made of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ullage.engines.version import Release
+from ullage.engines.vllm.families import Family, Layers, family_of
+from ullage.engines.vllm.groups import Layout, deepseek_v4, full_group, one_group, with_states, with_windows
+from ullage.engines.vllm.layout import Decision, Stated, decide
+from ullage.engines.vllm.size import printed_tokens
+
+OLD, NEW = (0, 19, 0), (0, 27, 0)
+LENGTHS = st.integers(1_000, 300_000)
+
+
+class Pool(NamedTuple):
+    """A pool as the engine made it, and what it knows of itself."""
+
+    layout: Layout
+    groups: int
+    blocks: int
+    block: int
+    length: int
+    batched: int
+    release: Release
+    family: Family | None
+
+    @property
+    def request(self) -> int:
+        return self.layout.blocks(self.length)
+
+    def printed(self) -> Stated:
+        """As a log tells it: tokens, and the concurrency with two decimals."""
+        tokens = printed_tokens(
+            self.blocks, self.request, self.length, groups=self.groups, block=self.block, release=self.release
+        )
+        rounded = round(self.blocks / self.request, 2)
+        return self._stated(printed=tokens, concurrency=rounded)
+
+    def paged(self) -> Stated:
+        """As the metrics page tells it since 0.26."""
+        return self._stated(blocks=self.blocks, concurrency=self.blocks / self.request, rounded=False)
+
+    def _stated(
+        self, *, concurrency: float, rounded: bool = True, blocks: int | None = None, printed: int | None = None
+    ) -> Stated:
+        states = self.family is not None and self.family.layers is Layers.STATES
+        return Stated(
+            self.length,
+            self.block,
+            blocks,
+            concurrency,
+            rounded,
+            printed,
+            self.batched,
+            self.release,
+            self.family,
+            states,
+        )
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Pool:
+    kind, release = draw(st.sampled_from(Layers)), draw(st.sampled_from([OLD, NEW]))
+    length, batched = draw(LENGTHS), draw(st.sampled_from([1024, 2048, 8192, 16384]))
+    flight = batched if release == OLD else 2 * batched
+    block, groups, family = 16, 1, draw(st.sampled_from([None, Family(Layers.PLAIN)]))
+    layout = one_group(block)
+    if kind is Layers.WINDOWS:
+        count, window = draw(st.integers(1, 8)), draw(st.sampled_from([128, 512, 1024, 4096]))
+        layout, groups = with_windows(full_group(block), [(window, block)] * count, flight), count + 1
+        family = draw(st.sampled_from([None, Family(Layers.WINDOWS), Family(Layers.WINDOWS, window)]))
+    elif kind is Layers.STATES:
+        block, count = draw(st.sampled_from([544, 784, 1056, 2096])), draw(st.integers(1, 4))
+        layout, groups = with_states(full_group(block), count), count + 1
+        family = Family(Layers.STATES)
+    elif kind is Layers.DEEPSEEK_V4:
+        block, layout, groups, family = 256, deepseek_v4(flight), 5, Family(Layers.DEEPSEEK_V4)
+    blocks = draw(st.integers(2, 40)) * layout.blocks(length) // draw(st.integers(1, 8))
+    assume(blocks >= layout.blocks(length) // 2)
+    return Pool(layout, groups, blocks, block, length, batched, release, family)
+
+
+def at_most(decided: Decision, pool: Pool) -> bool:
+    """Does a request take no fewer blocks, by the decision, than it really does?"""
+    assert decided.layout is not None
+    probes = [max(1, pool.length * part // 10) for part in range(1, 11)]
+    return all(decided.layout.blocks(tokens) >= pool.layout.blocks(tokens) for tokens in probes)
+
+
+@given(pools())
+def test_the_page_tells_the_groups_or_bounds_them(pool: Pool) -> None:
+    decided = decide(pool.paged())
+    assert decided.blocks == pool.blocks
+    assert decided.request_blocks == pool.request
+    if decided.proven:
+        assert decided.layout is not None
+        assert decided.layout.blocks(pool.length) == pool.request
+        assert at_most(decided, pool)
+
+
+@given(pools())
+def test_a_known_family_is_told_exactly_by_the_page(pool: Pool) -> None:
+    """But for windows whose number is not known."""
+    if pool.family is None or (pool.family.layers is Layers.WINDOWS and pool.family.window is None):
+        return
+    decided = decide(pool.paged())
+    assert decided.layout is not None
+    probes = [max(1, pool.length * part // 10) for part in range(1, 11)]
+    assert [decided.layout.blocks(n) for n in probes] == [pool.layout.blocks(n) for n in probes]
+
+
+@given(pools())
+def test_a_log_never_gives_a_larger_pool_than_there_is(pool: Pool) -> None:
+    """Of one group, or of a family whose groups are known; where it cannot tell, it says so."""
+    decided = decide(pool.printed())
+    if decided.layout is None or not decided.proven:
+        return
+    assert decided.blocks is not None
+    slack = 0.006 * pool.request + pool.groups  # the printed concurrency is rounded, and the tokens to whole blocks
+    assert abs(decided.blocks - pool.blocks) <= slack
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    {
+        "LlamaForCausalLM": Layers.PLAIN,
+        "Qwen/Qwen3-30B-A3B-Instruct-2507": Layers.PLAIN,
+        "/models/qwen2_5_14b_instruct_awq": Layers.PLAIN,
+        "Qwen3MoeForCausalLM": Layers.PLAIN,
+        "Qwen/Qwen3-Next-80B-A3B": Layers.STATES,
+        "Qwen3_5MoeForConditionalGeneration": Layers.STATES,
+        "Qwen3.6-27B": Layers.STATES,
+        "NVIDIA-Nemotron-3-Nano-30B": Layers.STATES,
+        "ibm-granite/granite-4.0-h-small": Layers.STATES,
+        "moonshotai/Kimi-Linear-48B": Layers.STATES,
+        "moonshotai/Kimi-K2.6": Layers.PLAIN,
+        "openai/gpt-oss-120b": Layers.WINDOWS,
+        "GptOssForCausalLM": Layers.WINDOWS,
+        "google/gemma-3-27b-it": Layers.WINDOWS,
+        "Gemma3ForConditionalGeneration": Layers.WINDOWS,
+        "google/gemma-4-31B-it": Layers.WINDOWS,
+        "deepseek-ai/DeepSeek-V4-Flash": Layers.DEEPSEEK_V4,
+        "DeepseekV4ForCausalLM": Layers.DEEPSEEK_V4,
+        "deepseek-ai/DeepSeek-V3.1": Layers.PLAIN,
+        "my-finetune": None,
+        "/models/tiny": None,
+    }.items(),
+)
+def test_families_by_name(name: str, layers: Layers | None) -> None:
+    found = family_of(name)
+    assert (found and found.layers) == layers

@@ -1,0 +1,115 @@
+"""vLLM's logs: starts told apart, processes that repeat each other, courses of use, and what never came up."""
+
+from __future__ import annotations
+
+from tests.evidence import log, vllm_start, vllm_stats
+from ullage.engines.facts import Facts
+from ullage.engines.server import Role
+from ullage.engines.vllm.read import facts_of
+
+READY = "(APIServer pid=7) INFO:     Application startup complete."
+REFUSED = (
+    "(EngineCore_DP0 pid=9) ERROR 09-12 09:00:30 [core.py:1] ValueError: To serve at least one request with the model's"
+    " max seq len (8192), (4.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.5 GiB)."
+    " Based on the available memory, the estimated maximum model length is 3072."
+)
+
+
+def facts(*lines: str) -> Facts:
+    [found] = facts_of(log("vllm.log", *lines))
+    return found
+
+
+def test_the_last_start_counts_and_earlier_ones_are_history() -> None:
+    found = facts(*vllm_start(80_000, 9.77, at="09:00"), *vllm_start(64_000, 7.81, at="10:00"))
+    assert found.effective["kv_cache_size_tokens"].value == 64_000
+    assert [start.figures["kv_cache_size_tokens"].value for start in found.earlier] == [80_000]
+    assert "10:00" in (found.effective["kv_cache_size_tokens"].observed_at or "")
+
+
+def test_a_start_that_was_refused_is_an_earlier_start_that_never_came_up() -> None:
+    found = facts(*vllm_start(1, 1, at="09:00")[:3], REFUSED, *vllm_start(64_000, 7.81, at="10:00"))
+    [earlier] = found.earlier
+    assert earlier.why_earlier == "it never came up"
+    assert {n: earlier.figures[n].value for n in ("needed_kv_gib", "available_kv_gib", "estimated_max_model_len")} == {
+        "needed_kv_gib": 4.0,
+        "available_kv_gib": 1.5,
+        "estimated_max_model_len": 3072,
+    }
+    assert "needed_kv_gib" not in found.effective
+
+
+def test_a_first_start_whose_arguments_are_not_in_the_log_is_of_the_same_server() -> None:
+    begun, _, *rest = vllm_start(1, 1, at="09:00")[:3]
+    found = facts(begun, *rest, REFUSED, *vllm_start(64_000, 7.81, at="10:00"))
+    assert [start.figures["needed_kv_gib"].value for start in found.earlier] == [4.0]
+
+
+def test_a_server_that_refused_to_start_says_why() -> None:
+    found = facts(*vllm_start(1, 1)[:3], REFUSED)
+    assert any("refused to start" in note and "4.0 GiB KV cache is needed" in note for note in found.notes)
+
+
+def test_workers_that_repeat_a_line_are_not_added() -> None:
+    line = "(VllmWorker rank={0} pid={0}) INFO 09-12 10:00:20 [gpu_worker.py:1] Available KV cache memory: {1} GiB"
+    found = facts(line.format(0, 8.7), line.format(1, 8.5), *vllm_start(64_000, 7.81)[5:])
+    available = found.effective["available_kv_gib"]
+    assert (available.value, available.low, available.high) == (8.5, 8.5, 8.7)
+    assert found.effective["tensor_parallel_size"].value == 2
+
+
+def test_engines_have_pools_of_their_own() -> None:
+    core = "(EngineCore_DP{0} pid={0}) INFO 09-12 10:00:30 [kv_cache_utils.py:1] GPU KV cache size: {1:,} tokens"
+    found = facts(core.format(0, 64_000), core.format(1, 48_000), READY)
+    pools = {rank: figures["kv_cache_size_tokens"].value for rank, figures in found.rank_usage.items()}
+    assert pools == {"DP0": 64_000, "DP1": 48_000}
+    assert found.effective["kv_cache_size_tokens"].value == 48_000
+    assert found.effective["data_parallel_size"].value == 2
+
+
+def test_the_course_of_use_is_kept_and_its_end_is_now() -> None:
+    course = [("10:01:00", 1, 0, 10.9), ("10:02:00", 4, 0, 34.9), ("10:03:00", 10, 3, 87.3)]
+    found = facts(*vllm_start(64_000, 7.81), *(vllm_stats(*moment) for moment in course))
+    assert [m.figures["num_requests_running"].value for m in found.history] == [1, 4, 10]
+    assert found.usage["num_requests_running"].value == 10
+    assert found.usage["kv_cache_usage_perc"].value == 0.873
+    assert found.usage["first_num_requests_waiting"].value == 0
+
+
+def test_use_of_several_engines_adds_up() -> None:
+    found = facts(*(vllm_stats("10:01:00", n + 1, 10 * n, 20.0 * n, engine=n) for n in range(3)))
+    assert found.usage["num_requests_running"].value == 6
+    assert found.usage["num_requests_waiting"].value == 30
+    assert found.usage["kv_cache_usage_perc"].value == 0.4
+
+
+def test_two_servers_that_start_at_once_are_not_mixed() -> None:
+    one, other = vllm_start(64_000, 7.81, port=8000), vllm_start(32_000, 3.9, port=8001)
+    mixed = [line for pair in zip(one, other, strict=True) for line in pair]
+    found = facts_of(log("both.log", *mixed))
+    assert len(found) == 2
+    assert all("kv_cache_size_tokens" not in facts.effective for facts in found)
+    assert all(any("at the same time" in note for note in facts.notes) for facts in found)
+
+
+def test_two_servers_one_after_the_other_are_two() -> None:
+    found = facts_of(log("both.log", *vllm_start(64_000, 7.81, port=8000), *vllm_start(32_000, 3.9, port=8001)))
+    assert [facts.effective["kv_cache_size_tokens"].value for facts in found] == [64_000, 32_000]
+    assert any("follows in this log" in note for note in found[0].notes)
+
+
+def test_an_orderly_stop_is_told() -> None:
+    stop = "(EngineCore pid=9) INFO 09-12 11:00:00 [core.py:1] [shutdown] EngineCore: trigger received signal=SIGTERM"
+    assert any("was stopped" in note for note in facts(*vllm_start(64_000, 7.81), stop).notes)
+    assert not any("was stopped" in note for note in facts(*vllm_start(64_000, 7.81)).notes)
+
+
+def test_the_role_by_the_connector() -> None:
+    transfer = {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}
+    assert facts(*vllm_start(64_000, 7.81, kv_transfer_config=transfer)).role is Role.PREFILL
+    assert facts(*vllm_start(64_000, 7.81)).role is Role.UNIFIED
+
+
+def test_processes_are_named_by_their_ids() -> None:
+    found = facts(*vllm_start(64_000, 7.81))
+    assert (found.effective["api_server_pid"].value, found.effective["engine_pid"].value) == (7, 9)
