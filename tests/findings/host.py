@@ -23,8 +23,8 @@ GROWS = (
         severity=Severity.INFO,
     ),
     Scenario(
-        fires=(log("a.log", STATES, *start(8192, unified=True), CHECKPOINTS.replace("{count}", "32")),),
-        silent=(log("a.log", STATES, *start(8192, unified=True), CHECKPOINTS.replace("{count}", "2")),),
+        fires=(log("a.log", *start(8192, unified=True), STATES, CHECKPOINTS.replace("{count}", "32")),),
+        silent=(log("a.log", *start(8192, unified=True), STATES, CHECKPOINTS.replace("{count}", "2")),),
         says=("6,432 of checkpoints",),
         advice="--ctx-checkpoints",
         severity=Severity.INFO,
