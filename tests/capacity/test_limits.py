@@ -205,7 +205,7 @@ def test_a_prompt_above_a_ceiling_is_refused_and_at_it_is_not(
 @few
 @given(pool_sets(), shapes(), SMALL)
 def test_a_pool_in_doubt_bounds_the_low_end_of_safe_alone(pools: list[Pool], shape: Shape, size: int) -> None:
-    doubtful = Pool("shared", "tokens", stated("shared", size, "tokens"), None, Demand(), doubt="whether they share is not known")
+    doubtful = Pool("shared", "tokens", stated("shared", size), None, Demand(), doubt="whether they share it")
     found, without = limits([*pools, doubtful], [], shape), limits(pools, [], shape)
     certain = limits([*pools, replace(doubtful, doubt="")], [], shape)
     assert found.admits.value == without.admits.value
