@@ -117,4 +117,25 @@ GLOSSARY = {
         "What one more token of context costs a DeepSeek-V4 model: compressed KV and index keys, without "
         "window and state pools."
     ),
+    "n_ctx": (
+        "llama.cpp: cells of the KV cache over all slots (-c), rounded up to 256, and each share again where the "
+        "slots do not share one pool."
+    ),
+    "n_slots": "llama.cpp: requests that are processed at once (-np). Without -np four, on one unified pool.",
+    "n_ctx_slot": (
+        "llama.cpp: tokens that one request may have in all. A prompt of as many or more is refused with 400; output "
+        "stops there."
+    ),
+    "kv_unified": (
+        "llama.cpp: the slots draw on one pool (-kvu). Nothing tests at the door whether they fit: when the pool is "
+        "full, every processing slot fails."
+    ),
+    "slots": "llama.cpp: what a request has to find free. The others wait in a queue that has no bound.",
+    "slot context": "llama.cpp: what one slot may use of the pool it shares with others.",
+    "requests_deferred": "llama.cpp: requests that wait because no slot is free.",
+    "cache_ram_mib": "llama.cpp: host memory that saved prompts of idle slots may grow to (--cache-ram).",
+    "checkpoints_mib": (
+        "llama.cpp: host memory that copies of recurrent states and windows may grow to: --ctx-checkpoints for each "
+        "slot, each as large as the state of one sequence."
+    ),
 }
