@@ -105,6 +105,18 @@ def vllm_stats(at: str, running: int, waiting: int = 0, usage: float = 1.0, engi
     )
 
 
+def vllm_gauges(engine: int = 0, /, **values: float) -> tuple[str, ...]:
+    """Lines of a vLLM metrics page: series of one engine, under their names without prefix."""
+    return tuple(f'vllm:{name}{{engine="{engine}",model_name="small"}} {value}' for name, value in values.items())
+
+
+def vllm_cache(**labels: object) -> str:
+    """The line of a vLLM metrics page that states how the cache was configured."""
+    given = {"block_size": 16, "gpu_memory_utilization": 0.9} | labels
+    told = ",".join(f'{name}="{value}"' for name, value in given.items())
+    return f"vllm:cache_config_info{{{told}}} 1.0"
+
+
 def decode_batch(second: int, tokens: int = 1000, usage: float = 0.01, running: int = 1, **fields: float) -> str:
     """A `Decode batch` line; `queue_req=3` is printed as `#queue-req: 3`."""
     return _batch("Decode", second, {"running_req": running, "token": tokens}, usage, fields)

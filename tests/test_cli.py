@@ -101,7 +101,17 @@ def test_a_terminal_gets_colours_and_the_same_words(tmp_path: Path) -> None:
     coloured, plain = on_a_terminal(*words), on_a_terminal(*words, NO_COLOR="1")
     assert "\x1b[33m<- " in coloured
     assert "\x1b[2min effect\x1b[0m" in coloured
-    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain == run(*words).stdout
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain == run(*words, "--plot").stdout
+    assert "█" not in run(*words).stdout
+
+
+@pytest.mark.parametrize(("columns", "plotted"), [("59", False), ("60", True), ("200", True)])
+def test_a_terminal_that_is_wide_enough_gets_the_plot(columns: str, plotted: bool, tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    words = ("limits", str(tmp_path / "s.log"))
+    assert ("█" in on_a_terminal(*words, COLUMNS=columns)) == plotted
+    assert "█" not in on_a_terminal(*words, "--no-plot", COLUMNS=columns)
+    assert "█" not in on_a_terminal(*words, COLUMNS=columns, PYTHONIOENCODING="ascii")
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100])
@@ -119,6 +129,36 @@ def test_sources_show_what_every_number_was_computed_from(tmp_path: Path) -> Non
     assert "s.log line 1: [2026-06-02 10:05:00 TP0] max_total_num_tokens=20000" in tree
     assert "schedule_conservativeness = 1" in tree
     assert "one more enters while over" in tree
+
+
+def test_a_page_is_written_beside_the_screen(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    page, words = tmp_path / "a page.html", ("limits", str(tmp_path / "s.log"))
+    done = run(*words, "--html", str(page))
+    assert (done.stdout, done.stderr, done.returncode) == (run(*words).stdout, "", 0)
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert page.read_text("utf-8").endswith("</html>\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a page.html", "s.log"]
+    assert page.stat().st_mode & 0o777 == (tmp_path / "s.log").stat().st_mode & 0o777
+    assert json.loads(run(*words, "--json", "--html", str(page)).stdout)["schema"] == "ullage.limits/1"
+    assert run(*words, "--html", "-").stdout.startswith("<!DOCTYPE html>")
+
+
+def test_a_page_that_was_there_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text(START)
+    (tmp_path / "held.html").write_text("before" * 200_000)
+    (tmp_path / "held.html").chmod(0o640)
+    (tmp_path / "page.html").symlink_to("held.html")
+    assert run("limits", str(tmp_path / "s.log"), "--html", str(tmp_path / "page.html")).returncode == 0
+    assert (tmp_path / "page.html").is_symlink()
+    assert (tmp_path / "held.html").stat().st_mode & 0o777 == 0o640
+    assert "before" * 9 not in (tmp_path / "held.html").read_text("utf-8")
+
+
+def test_no_page_is_written_where_nothing_was_read(tmp_path: Path) -> None:
+    done = run("limits", "-", "--html", str(tmp_path / "page.html"))
+    assert done.returncode == 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sizes_are_echoed(tmp_path: Path) -> None:
@@ -158,6 +198,9 @@ BAD = {
     "half a token": (["limits", "-", "--at", "0.3"], START.encode(), 2, "whole number"),
     "a request without a prompt": (["limits", "-", "--request", "output=3"], START.encode(), 2, "prompt"),
     "an unknown option": (["limits", "-", "--att", "3"], b"", 2, "No such option"),
+    "a page where no folder is": (["limits", "-", "--html", "/no/such/x.html"], START.encode(), 2, "cannot write"),
+    "a page in the place of a folder": (["limits", "-", "--html", "/"], START.encode(), 2, "cannot write"),
+    "a page and JSON at once": (["limits", "-", "--html", "-", "--json"], START.encode(), 2, "--html -"),
     "quotes that do not pair": (["limits", "--flags", "sglang serve 'x"], b"", 2, "--flags"),
     "another engine's command": (["limits", "--flags", "trtllm-serve x"], b"", 3, "not the command line"),
     "a key on the command line": (["limits", "http://127.0.0.1:1", "--api-key-env", "sk-abc.def"], b"", 2, "the name"),

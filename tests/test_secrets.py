@@ -257,6 +257,51 @@ def test_a_server_that_echoes_its_key(mode: tuple[str, ...]) -> None:
         assert_hidden(done)
 
 
+def guarded(path: str, headers: Mapping[str, str]) -> Page:
+    """Open are the metrics; all else is refused, with what was sent."""
+    return sound(path, headers) if path == "/metrics" else (401, echoed(headers))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_a_server_that_refuses_the_key(mode: tuple[str, ...]) -> None:
+    with serving(guarded) as address:
+        done = run(f"http://{address}", "--api-key-env", f"{address}=ENGINE_KEY", *mode)
+        assert done.returncode == 0, done.stderr
+        assert "refused the key" in " ".join(done.stdout.split())
+        assert_hidden(done)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_a_metrics_page_elsewhere_that_has_a_password(mode: tuple[str, ...]) -> None:
+    with serving(sound) as address, serving(guarded) as other:
+        pages = (
+            canary("http://operator:{}@") + other,
+            f"http://{canary('operator:{}')}@127.0.0.1:{free_port()}/metrics",
+        )
+        for page in pages:
+            done = run(f"http://{address}", "--metrics", page, "--api-key-env", "ENGINE_KEY", *mode)
+            assert done.returncode == 0, done.stderr
+            assert_hidden(done)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_servers_that_differ_in_a_secret(mode: tuple[str, ...]) -> None:
+    """What differs from call to call is quoted."""
+
+    def another(path: str, headers: Mapping[str, str]) -> Page:
+        told = {
+            "served_model_name": canary(HF),
+            "dist_init_addr": canary(CHAIN),
+            "version": headers.get("Authorization"),
+        }
+        return (200, json.dumps(server_info() | told)) if path == "/server_info" else sound(path, headers)
+
+    with serving(another) as address:
+        done = run(f"http://{address}", "--api-key-env", "ENGINE_KEY", *mode)
+        assert done.returncode == 0, done.stderr
+        assert_hidden(done)
+
+
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_router_whose_workers_have_passwords(mode: tuple[str, ...]) -> None:
     def router(path: str, _: Mapping[str, str]) -> Page:

@@ -96,6 +96,7 @@ def _next_steps(url: str) -> None:
     python, ullage = _here(sys.executable), _here(str(Path(sys.executable).with_name("ullage")))
     print(f"\nTo try next, while `{python} -m ullage.demo --serve` keeps a deployment answering (at the URL it names):")
     print(f"  {ullage} limits {url} --follow --request prompt=30000,output=2000,shared=8000")
+    print(f"  {ullage} limits {url} --follow --html limits.html")
     print(f"  {ullage} limits {url} --follow --json")
     print(f"  {ullage} limits {url} --follow --sources")
     print(f"  {ullage} explain prefill-window-cap")

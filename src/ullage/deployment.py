@@ -49,10 +49,10 @@ class Deployment:
     def no_chain(self) -> str:
         """Why prefill and decode are not reckoned as one chain, although both are there."""
         engines = {s.engine for s in self.of(Role.PREFILL, Role.DECODE)}
-        if not self._has_both_roles or engines == {"SGLang"}:
+        if not self._has_both_roles:
             return ""
-        if engines == {"vLLM"}:
-            return _NO_CHAIN_VLLM
+        if len(engines) == 1:
+            return _NO_CHAIN_VLLM if engines == {"vLLM"} else ""
         return f"chain not computed: its roles are served by different engines ({', '.join(sorted(engines))})"
 
     @property

@@ -80,6 +80,8 @@ class Evidence(NamedTuple):
     topic: str
     read_at: datetime
     content: Content
+    remark: str = ""  # how it was read, where that bears on whether it can be believed
+    again: bool = False  # asked once more, to see whether the same server answers
 
     @property
     def failed(self) -> bool:

@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 MASK = "***"
+_MOST_KEYS = 4096
 
 # A name that ends like this guards a secret ("hf_token", "--admin-api-key", "AWS_SECRET_ACCESS_KEY"); "max_tokens" does
 # not. Under the lesser ones a number is a count ("#new-token: 64").
@@ -66,6 +67,7 @@ _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("eyj",), r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", MASK),
     (("@",), r"://[^/\s'\"]+@", f"://{MASK}@"),
 )
+_MAY_HAVE_SHAPE = re.compile("|".join(re.escape(hint) for hints, *_ in _SHAPES for hint in hints))
 _SECRET_NAME = re.compile(rf"(?:.*(?:{_SURE}|{_HEADER}|token|[-_]key)|key)", re.IGNORECASE)
 _SURE_NAME = re.compile(rf".*(?:{_SURE}|{_HEADER})", re.IGNORECASE)
 _KEYS_FLAG = re.compile(r".*api[-_]?keys?", re.IGNORECASE)
@@ -95,14 +97,16 @@ class Masker:
     def __init__(self, known: Iterable[str] = ()) -> None:
         spelled = {spelling for secret in known if len(secret) >= 4 for spelling in _spellings(secret)}
         self._known = tuple(sorted(spelled, key=len, reverse=True))
+        self._keys: dict[str, str] = {}  # of documents, masked: servers of one kind have the same
 
     def text(self, text: str) -> str:
         for secret in self._known:
             text = text.replace(secret, MASK)
         lowered = text.lower()
-        for hints, pattern, replacement in _SHAPES:
-            if any(hint in lowered for hint in hints):
-                text = _compiled(pattern).sub(replacement, text)
+        if _MAY_HAVE_SHAPE.search(lowered):
+            for hints, pattern, replacement in _SHAPES:
+                if any(hint in lowered for hint in hints):
+                    text = _compiled(pattern).sub(replacement, text)
         if _MAY_ASSIGN.search(lowered):
             text = _compiled(_ASSIGNED).sub(_masked, _compiled(_LINE).sub(_masked, text))
         if "--" in text and _MAY_FLAG.search(lowered):
@@ -142,7 +146,7 @@ class Masker:
             named = data.get("name")  # {"name": "API_KEY", "value": "..."}
             guard = named if isinstance(named, str) and is_secret_name(named) else ""
             return {
-                self.text(str(key)): self.document(value, _guard(name, guard if key == "value" else str(key)))
+                self._key(str(key)): self.document(value, _guard(name, guard if key == "value" else str(key)))
                 for key, value in data.items()
             }
         if isinstance(data, list):
@@ -153,6 +157,14 @@ class Masker:
             return self.value(name, data)
         is_number = isinstance(data, (int, float)) and not isinstance(data, bool)
         return MASK if is_number and _is_sure(name) else data
+
+    def _key(self, key: str) -> str:
+        masked = self._keys.get(key)
+        if masked is None:
+            masked = self.text(key)
+            if len(self._keys) < _MOST_KEYS:
+                self._keys[key] = masked
+        return masked
 
 
 def _guard(outer: str, inner: str) -> str:

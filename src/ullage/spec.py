@@ -4,6 +4,7 @@
 url = "https://decode-1:30001"
 api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
 cacert = "ca.pem"
+metrics = "http://decode-1:9090/metrics"  # where its metrics page stands elsewhere
 
 [[target]]
 file = "startup.log"
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from .errors import UsageError
 from .masking import Masker
 
-_KEYS = {"url", "file", "api_key_env", "cacert", "insecure"}
+_KEYS = {"url", "file", "api_key_env", "cacert", "insecure", "metrics"}
 
 
 class Target(NamedTuple):
@@ -29,6 +30,7 @@ class Target(NamedTuple):
     api_key_env: str | None = None
     cacert: str | None = None
     insecure: bool = False
+    metrics: str | None = None  # the URL of its metrics page, where that stands elsewhere
 
 
 def read_spec(path: str) -> list[Target]:
@@ -67,9 +69,12 @@ def _target(path: str, number: int, table: dict[str, Any]) -> Target:
         raise UsageError(f"{path}: target {number} needs either url or file")
     folder = Path(path).parent
     cacert = str(folder / table["cacert"]) if table.get("cacert") else None
+    if file and table.get("metrics"):
+        raise UsageError(f"{path}: target {number} has metrics beside a file", 'write it as file = "metrics.txt"')
     if file:
         return Target(str(folder / file), is_url=False)
-    return Target(_normal(str(url)), True, table.get("api_key_env"), cacert, bool(table.get("insecure")))
+    where, page = _urls(str(url), table.get("metrics"))
+    return Target(where, True, table.get("api_key_env"), cacert, bool(table.get("insecure")), page)
 
 
 def _require_types(path: str, number: int, table: dict[str, Any]) -> None:
@@ -80,7 +85,7 @@ def _require_types(path: str, number: int, table: dict[str, Any]) -> None:
             )
 
 
-def _normal(url: str) -> str:
-    from .observe.targets import normalise
+def _urls(url: str, metrics: str | None) -> tuple[str, str | None]:
+    from .observe.targets import metrics_page, normalise
 
-    return normalise(url)
+    return normalise(url), metrics_page(metrics) if metrics else None

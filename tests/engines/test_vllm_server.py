@@ -91,7 +91,7 @@ def test_groups_that_nothing_tells_give_a_range_and_a_bound() -> None:
     safe, low, high = admits(found, 4_096)
     assert (safe, low) == (3, 3)
     assert high == (214_135 - 65_536) // 4_096 + 1
-    assert any("no capacity" in note for note in found.notes)
+    assert found.figures["kv_cache_size_meaning"].value == "concurrency x max_model_len"
 
 
 @pytest.mark.parametrize(("printed", "version"), [(290_864, "0.19.0"), (int(1_487 / 45 * 32_768), "0.27.0")])
@@ -168,8 +168,48 @@ def test_prefill_and_decode_are_not_reckoned_as_one() -> None:
     assert all(answer.chain is None for answer in report.answers)
 
 
+@pytest.mark.parametrize("connector", ["LMCacheConnectorV1", "OffloadingConnector", "SharedStorageConnector"])
+def test_a_connector_that_keeps_kv_elsewhere_makes_no_pair(connector: str) -> None:
+    transfer = {"kv_connector": connector, "kv_role": "kv_both"}
+    assert server(log("vllm.log", *vllm_start(64_000, 7.81, kv_transfer_config=transfer))).role is Role.UNIFIED
+
+
+def test_without_chunked_prefill_a_prompt_must_fit_a_step() -> None:
+    budget = "Chunked prefill is enabled with max_num_batched_tokens=4096."
+    found = server(log("vllm.log", *vllm_start(64_000, 7.81, budget, enable_chunked_prefill=False)))
+    assert reach_of(found).tokens.value == 4_096
+
+
+def test_a_hybrid_says_what_a_request_costs() -> None:
+    block = "Setting attention block size to 784 tokens to ensure that attention page size is >= mamba page size."
+    memory = "Available KV cache memory: 8.0 GiB"
+    lines = vllm_start(290_864, 33.04, block, memory, length=32_768, model="Qwen/Qwen3.5-27B", version="0.19.0")
+    told = [note for note in server(log("vllm.log", *lines)).notes if "a request takes" in note]
+    assert told == [
+        "a request takes up to 3 blocks whatever its length, and one more for every 784 tokens: 0.02 GiB, and 7.20 KiB"
+        " a token"
+    ]
+
+
 def test_one_side_of_a_pair_whose_role_is_not_told_says_so() -> None:
     transfer = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
     found = server(log("vllm.log", *vllm_start(64_000, 7.81, kv_transfer_config=transfer)))
     assert found.role is Role.UNKNOWN
     assert any("NixlConnector" in note for note in found.notes)
+
+
+def test_deepseek_v4_is_told_by_name_and_ratio_whatever_block_the_page_states() -> None:
+    """262,144 tokens, 8,192 batched, two batches in flight: 1,024 + 2 x 259 + 4,099 + 2,065 blocks."""
+    request, blocks = 7_706, 8_939
+    ratio = f',kv_cache_size_tokens="{int(blocks / request * 262_144)}",kv_cache_max_concurrency="{blocks / request!r}"'
+    found = server(
+        argv("vllm serve deepseek-ai/DeepSeek-V4-Flash --max-num-batched-tokens 8192 --max-num-seqs 512"),
+        metrics(URL, INFO.format(4, blocks, ratio)),
+        document(URL, "version", {"version": "0.28.0"}),
+    )
+    assert found.figures["blocks_per_full_request"].value == request
+    assert found.figures["block_size"].value == 4  # as the page has it
+    assert admits(found, 262_144)[0] == 1
+    safe, low, high = admits(found, 4_096)
+    asked, held = 16 + 2 * 65 + 1_025 + 513, 16 + 2 * 3 + 3 + 17
+    assert (safe, low, high) == (8_938 // asked, 8_938 // asked, (8_938 - asked) // held + 1)

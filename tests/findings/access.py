@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tests.evidence import URL, argv, document, failed, log, start
+from tests.evidence import URL, argv, document, failed, gauges, log, metrics, start, vllm_start
+from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
 from .scenario import Scenario, Scenarios
@@ -105,8 +106,95 @@ LLAMA_OPEN = (
         severity=Severity.WARNING,
     ),
 )
+MODELS = {"object": "list", "data": [{"id": "small", "owned_by": "vllm", "max_model_len": 8192}]}
+NO_PAGE_OF_VLLM = Scenario(
+    fires=(document(URL, "models", MODELS), failed(URL, "metrics", "404")),
+    silent=(document(URL, "models", MODELS), failed(URL, "metrics", "timeout")),
+    says=("no metrics",),
+    advice="without --disable-log-stats",
+    severity=Severity.INFO,
+)
+OPEN_BY_VLLM = (
+    Scenario(  # it listens on all addresses where none is named
+        fires=(argv("vllm serve small --port 8000"),),
+        silent=(argv("vllm serve small --port 8000 --api-key k3y-of-nobody"),),
+        says=("0.0.0.0 without a key",),
+        advice="--host 127.0.0.1",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # a log does not show the environment, in which the key may stand
+        fires=(log("vllm.log", *vllm_start(64_000, 7.81, host="0.0.0.0")),),
+        silent=(log("vllm.log", *vllm_start(64_000, 7.81, host="127.0.0.1")),),
+        says=("0.0.0.0 without a key, unless VLLM_API_KEY is in its environment",),
+        advice="--api-key",
+        severity=Severity.WARNING,
+    ),
+)
+
+
+def again(item: Evidence) -> Evidence:
+    """Asked once more."""
+    return item._replace(again=True)
+
+
+def seeded(seed: int, url: str = URL, **stated: object) -> Evidence:
+    return document(url, "server_info", INFO | {"random_seed": seed, "max_total_num_tokens": 90_000} | stated)
+
+
+def page(running: int, done: int, pool: int = 90_000, started: float = 1764400000.12) -> Evidence:
+    counted = gauges(num_running_reqs=running, num_requests_total=done, max_total_num_tokens=pool)
+    return metrics(URL, *counted, f"process_start_time_seconds {started}")
+
+
+ROUTES = document("http://127.0.0.1:8000", "workers", {"workers": [{"url": URL, "worker_type": "regular"}]})
+SEVERAL = (
+    Scenario(
+        fires=(seeded(1), again(seeded(1)), again(seeded(2))),
+        silent=(seeded(1), again(seeded(1)), again(seeded(1))),
+        says=("at least 2 servers answer at this URL", "random_seed: 1 and 2"),
+        advice="each server's own URL",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(seeded(1), again(seeded(2)), again(seeded(3))),
+        silent=(seeded(1, last_gen_throughput=0.0), again(seeded(1, last_gen_throughput=90.5))),
+        says=("at least 3 servers",),
+        advice="each server's own URL",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # the seed was given, and is the same
+        fires=(seeded(1), again(seeded(1, max_total_num_tokens=80_000))),
+        silent=(seeded(1), seeded(2, "http://127.0.0.1:30001")),
+        says=("max_total_num_tokens: 90000 and 80000",),
+        advice="each server's own URL",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(page(3, 100), again(page(3, 100, started=1764400000.5))),
+        silent=(page(3, 100), again(page(9, 101))),
+        says=("process_start_time_seconds",),
+        advice="each server's own URL",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(page(3, 100), again(page(3, 40))),
+        silent=(page(3, 100), again(page(0, 100))),
+        says=("num_requests_total", "100 and 40"),
+        advice="each server's own URL",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(page(3, 100), again(page(3, 100, pool=80_000))),
+        # a router hands /server_info on to its workers in turn
+        silent=(ROUTES, seeded(1, "http://127.0.0.1:8000"), again(seeded(2, "http://127.0.0.1:8000")), seeded(1)),
+        says=("max_total_num_tokens",),
+        advice="each server's own URL",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
-    "metrics-disabled": METRICS + LLAMA_METRICS,
-    "open-to-the-network": OPEN + LLAMA_OPEN,
     "open-to-browsers": BROWSERS,
+    "metrics-disabled": (*METRICS, NO_PAGE_OF_VLLM, *LLAMA_METRICS),
+    "open-to-the-network": (*OPEN, *OPEN_BY_VLLM, *LLAMA_OPEN),
+    "several-servers-behind-one-url": SEVERAL,
 }

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import argv, log, start
+from tests.evidence import argv, log, start, vllm_start
 from ullage.findings.base import Severity
 
 from .scenario import Scenario, Scenarios
@@ -110,8 +110,44 @@ ROLES = (
         severity=Severity.WARNING,
     ),
 )
+ULIMIT = (
+    "Found ulimit of {} and failed to automatically increase with error current limit exceeds maximum limit. This can"
+    " cause fd limit errors like `OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n"
+)
+BOUND = '{"max_new_tokens": 2048}'
+LOWERED_BY_VLLM = Scenario(
+    fires=(log("vllm.log", *vllm_start(64_000, 7.81, num_gpu_blocks_override=5000)),),
+    silent=(log("vllm.log", *vllm_start(64_000, 7.81, num_gpu_blocks_override=4000)),),
+    says=("blocks of the pool: 5,000 asked for, 4,000 in effect",),
+    advice="raise --gpu-memory-utilization, or lower --num-gpu-blocks-override",
+    severity=Severity.WARNING,
+)
+UNBOUNDED_BY_VLLM = Scenario(
+    fires=(log("vllm.log", *vllm_start(64_000, 7.81)),),
+    silent=(log("vllm.log", *vllm_start(64_000, 7.81, override_generation_config=BOUND)),),
+    says=("7 chat requests are safe",),
+    advice="--override-generation-config '{\"max_new_tokens\": 2048}'",
+    severity=Severity.INFO,
+)
+FILES = (
+    Scenario(
+        fires=(log("vllm.log", *vllm_start(64_000, 7.81, ULIMIT.format(20_000), max_num_seqs=256)),),
+        silent=(log("vllm.log", *vllm_start(64_000, 7.81, max_num_seqs=256)),),
+        says=("at most 20,000 open files",),
+        advice="LimitNOFILE=65535",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(log("vllm.log", *vllm_start(64_000, 7.81, ULIMIT.format(1024), max_num_seqs=1024)),),
+        silent=(log("vllm.log", *vllm_start(64_000, 7.81, max_num_seqs=1024)),),
+        says=("at most 1,024 open files",),
+        advice="ulimit -n 65535",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
-    "limit-lowered": LOWERED,
-    "no-output-bound": UNBOUNDED + LLAMA_UNBOUNDED,
+    "limit-lowered": (*LOWERED, LOWERED_BY_VLLM),
+    "no-output-bound": (*UNBOUNDED, UNBOUNDED_BY_VLLM, *LLAMA_UNBOUNDED),
     "roles-differ-in-length": ROLES,
+    "few-open-files": FILES,
 }

@@ -1,6 +1,19 @@
 from __future__ import annotations
 
-from tests.evidence import DAY, URL, decode_batch, document, gauges, log, metrics, prefill_batch, start
+from tests.evidence import (
+    DAY,
+    URL,
+    decode_batch,
+    document,
+    gauges,
+    log,
+    metrics,
+    prefill_batch,
+    start,
+    vllm_gauges,
+    vllm_start,
+    vllm_stats,
+)
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -29,57 +42,6 @@ def retracted(count: int, text: str = "KV cache pool is full. Retract requests."
     return f"[{DAY} 11:00:09 TP0] {text} #retracted_reqs: {count}, #new_token_ratio: 0.0980 -> 0.3487"
 
 
-QUEUES = (
-    Scenario(
-        fires=(ran(decode_batch(1, queue_req=2), decode_batch(2, queue_req=9)),),
-        silent=(ran(decode_batch(1, queue_req=2), decode_batch(2, queue_req=0)),),
-        says=("9 waiting", "up from 2", "pool is short"),
-        advice="add servers",
-        severity=Severity.WARNING,
-    ),
-    Scenario(
-        fires=(ran(decode_batch(1, queue_req=9), decode_batch(2, queue_req=2)),),
-        silent=(ran(decode_batch(1), decode_batch(2)),),
-        says=("2 waiting", "down from 9"),
-        advice="what binds",
-        severity=Severity.INFO,
-    ),
-    Scenario(
-        fires=(ran(decode_batch(1, prealloc_req=7, transfer_req=0), mode="decode"),),
-        silent=(ran(decode_batch(1, prealloc_req=0, transfer_req=0, queue_req=7), mode="decode"),),
-        says=("decode prealloc queue", "7 waiting", "no pool tokens"),
-        advice="--mem-fraction-static",
-        severity=Severity.WARNING,  # one line shows no growth, but more wait than run
-    ),
-    Scenario(
-        fires=(ran(decode_batch(1, transfer_req=1), decode_batch(2, transfer_req=6), mode="decode"),),
-        silent=(ran(decode_batch(1, transfer_req=6), decode_batch(2, transfer_req=0), mode="decode"),),
-        says=("decode transfer queue", "6 waiting", "up from 1", "transfer between"),
-        advice="kv_transfer_speed_gb_s",
-        severity=Severity.WARNING,
-    ),
-    Scenario(
-        fires=(ran(prefill_batch(1, bootstrap_req=1), prefill_batch(2, bootstrap_req=4), mode="prefill"),),
-        silent=(ran(prefill_batch(1, bootstrap_req=0), mode="prefill"),),
-        says=("prefill bootstrap queue", "4 waiting", "wait"),
-        advice="look at the decode servers",
-        severity=Severity.WARNING,
-    ),
-    Scenario(
-        fires=(document(URL, "loads", [{"dp_rank": 0, "num_reqs": 5, "num_waiting_reqs": 3}]),),
-        silent=(document(URL, "loads", [{"dp_rank": 0, "num_reqs": 5, "num_waiting_reqs": 0}]),),
-        says=("3 waiting",),
-        advice="add servers",
-        severity=Severity.INFO,  # one look at a short queue shows no growth
-    ),
-    Scenario(
-        fires=(metrics(URL, *gauges(num_prefill_inflight_queue_reqs=5)),),
-        silent=(metrics(URL, *gauges(num_prefill_inflight_queue_reqs=0)),),
-        says=("prefill inflight queue", "5 waiting", "holds KV"),
-        advice="look at the transfer",
-        severity=Severity.WARNING,
-    ),
-)
 RETRACTIONS = (
     Scenario(
         fires=(ran(retracted(2), retracted(2).replace("TP0", "TP1"), retracted(3).replace(":09", ":10")),),
@@ -137,8 +99,44 @@ EXCEPTION = (
         severity=Severity.ERROR,
     ),
 )
+
+
+def preempted(at: str, count: int) -> str:
+    return vllm_stats(at, 40, 3, 99.0).replace(", GPU KV", f", Preemptions: {count}, GPU KV")
+
+
+UP = vllm_start(64_000, 7.81)
+MEANS = {"request_prompt_tokens_sum": 80_000, "request_prompt_tokens_count": 100}
+MEANS |= {"request_generation_tokens_sum": 80_000, "request_generation_tokens_count": 100}
+DIED = "(APIServer pid=7) ERROR 09-12 10:09:00 [async_llm.py:1] EngineCore encountered a fatal error."
+PREEMPTED = (
+    Scenario(  # each line counts those since the one before
+        fires=(log("vllm.log", *UP, preempted("10:05:00", 2), preempted("10:05:10", 3), vllm_stats("10:05:20", 40)),),
+        silent=(log("vllm.log", *UP, vllm_stats("10:05:00", 40)),),
+        says=("5 requests were preempted", "in the lines read"),
+        advice="--watermark",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(log("vllm.log", *UP), metrics("page.txt", *vllm_gauges(num_preemptions_total=12, **MEANS))),
+        silent=(metrics("page.txt", *vllm_gauges(num_preemptions_total=0, **MEANS)),),
+        says=("12 requests were preempted", "since the start"),
+        advice="lower --max-num-seqs",
+        severity=Severity.WARNING,
+    ),
+)
+DEATH = (
+    Scenario(
+        fires=(log("vllm.log", *UP, DIED),),
+        silent=(log("vllm.log", *UP, DIED, *vllm_start(64_000, 7.81, at="11:00")),),  # of the start before
+        says=("1 engine process died",),
+        advice="restart the server",
+        severity=Severity.ERROR,
+    ),
+)
 SCENARIOS: Scenarios = {
-    "queue-waiting": QUEUES,
+    "preemptions": PREEMPTED,
+    "engine-died": DEATH,
     "retractions": RETRACTIONS,
     "stale-gauges": STALE,
     "transfers-failed": TRANSFERS,

@@ -1,6 +1,18 @@
 from __future__ import annotations
 
-from tests.evidence import URL, decode_batch, document, gauges, log, metrics, start
+from tests.evidence import (
+    URL,
+    argv,
+    decode_batch,
+    document,
+    gauges,
+    log,
+    metrics,
+    start,
+    vllm_cache,
+    vllm_gauges,
+    vllm_start,
+)
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -140,10 +152,44 @@ CACHE = (
         severity=Severity.INFO,
     ),
 )
+
+
+def of_vllm(*besides: str, slots: int) -> tuple[Evidence, ...]:
+    """A vLLM server of 4,000 blocks, as its page and its command line state it."""
+    cache = vllm_cache(num_gpu_blocks=4001, kv_cache_size_tokens=64_016, kv_cache_max_concurrency=7.814453125)
+    return argv(f"vllm serve small --max-num-seqs {slots}", URL), metrics(URL, cache, *besides)
+
+
+BUSY = {"num_requests_running": 8, "num_requests_waiting": 9, "kv_cache_usage_perc": 0.2}
+SLOTS_OF_VLLM = (
+    Scenario(  # 4,000 blocks of 16 tokens: nine times 444 blocks
+        fires=of_vllm(slots=8),
+        silent=of_vllm(slots=64),
+        says=("up to 7,104 tokens a request, 8 request slots bind",),
+        advice="set --max-num-seqs 15",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=of_vllm(*vllm_gauges(**BUSY), slots=8),
+        silent=of_vllm(*vllm_gauges(**BUSY), slots=64),
+        says=("now 9 wait at 20% KV use",),
+        advice="--max-num-seqs",
+        severity=Severity.WARNING,
+    ),
+)
+BELOW_OF_VLLM = (
+    Scenario(  # a pool that was overridden: half a context, and the server runs
+        fires=(log("vllm.log", *vllm_start(4096, 0.5)),),
+        silent=(log("vllm.log", *vllm_start(16_384, 2.0)),),
+        says=("8,192 tokens by the context length, but the pool holds 4,080", "is never served"),
+        advice="--max-model-len 3072, or raise --gpu-memory-utilization",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
-    "pool-below-context": BELOW,
+    "pool-below-context": (*BELOW, *BELOW_OF_VLLM),
     "prefill-window-cap": CAP,
-    "slots-bind-before-kv": SLOTS,
+    "slots-bind-before-kv": (*SLOTS, *SLOTS_OF_VLLM),
     "window-takes-the-pool": WINDOW,
     "states-take-the-pool": RECURRENT,
     "chunk-above-prefill-budget": CHUNK,

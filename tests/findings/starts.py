@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import DAY, URL, argv, document, log, metrics, start
+from tests.evidence import DAY, URL, argv, document, log, metrics, start, vllm_cache, vllm_gauges, vllm_start
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -105,4 +105,48 @@ SOURCES = (
         severity=Severity.WARNING,
     ),
 )
-SCENARIOS: Scenarios = {"earlier-start-differs": EARLIER, "ranks-disagree": RANKS, "sources-disagree": SOURCES}
+FLASH = {"model": "deepseek-ai/DeepSeek-V4-Flash", "length": 262_144, "version": "0.26.0"}
+
+
+def flash(tokens: int, concurrency: float) -> tuple[Evidence, ...]:
+    """A log, and the page of the same server with these figures (vllm-project/vllm issue 50456)."""
+    cache = vllm_cache(num_gpu_blocks=9000, kv_cache_size_tokens=tokens, kv_cache_max_concurrency=concurrency)
+    page = metrics("page.txt", cache, *vllm_gauges(num_requests_running=0, num_requests_waiting=0))
+    return log("vllm.log", *vllm_start(302_945, 1.16, max_num_batched_tokens=8192, **FLASH)), page  # type: ignore[arg-type]
+
+
+EARLIER_OF_VLLM = Scenario(
+    fires=(log("j.log", *vllm_start(80_000, 9.77, at="09:00", max_num_seqs=64), *vllm_start(64_000, 7.81)),),
+    silent=(log("j.log", *vllm_start(64_000, 7.81, at="09:00"), *vllm_start(64_000, 7.81)),),
+    says=("kv_cache_size_tokens 80,000 (now 64,000)",),
+    advice="current start only",
+    severity=Severity.INFO,
+)
+RANKS_OF_VLLM = Scenario(
+    fires=(
+        log("8000.log", *vllm_start(80_000, 9.77, port=8000)),
+        log("8001.log", *vllm_start(64_000, 7.81, port=8001)),
+    ),
+    silent=(
+        log("8000.log", *vllm_start(80_000, 9.77, port=8000)),
+        log("8001.log", *vllm_start(64_000, 7.81, port=8001, model="/models/other")),
+    ),
+    says=("kv_cache_size_tokens differs", "80,000", "64,000"),
+    advice="same flags",
+    severity=Severity.WARNING,
+)
+AGAIN = (
+    Scenario(
+        fires=flash(123_433, 0.47086269282041515),
+        silent=flash(302_945, 1.1556434631347656),
+        says=("302,945", "123,433", "1.16", "0.4709"),
+        advice="believe the first",
+        severity=Severity.WARNING,
+    ),
+)
+SCENARIOS: Scenarios = {
+    "earlier-start-differs": (*EARLIER, EARLIER_OF_VLLM),
+    "ranks-disagree": (*RANKS, RANKS_OF_VLLM),
+    "sources-disagree": SOURCES,
+    "page-reckons-again": AGAIN,
+}

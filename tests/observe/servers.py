@@ -7,11 +7,13 @@ import json
 import socket
 import ssl
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
+from urllib.parse import quote
 
 METRICS = '# TYPE a:b counter\na:b{x="1"} 2\n# TYPE c gauge\nc NaN\n'
 
@@ -24,6 +26,7 @@ class Server(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.over = Event()
+        self.answering: Callable[[Handler], None] = by_path
         super().__init__((host, 0), Handler)
 
     @property
@@ -31,8 +34,31 @@ class Server(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        return connection, address or ("local", 0)  # a Unix socket's clients have none
+
     def handle_error(self, *_: object) -> None:
         """Clients break off here; that is the point."""
+
+
+class OnSocket(Server):
+    """The same on a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(path)
+
+    @property
+    def url(self) -> str:
+        return f"http://unix:{self.path}:"
+
+    def server_bind(self) -> None:
+        self.address_family = socket.AF_UNIX
+        self.socket.close()
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(self.path)
+        self.server_name, self.server_port = "localhost", 0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -42,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.seen.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
         self.close_connection = True
-        PAGES.get(self.path.split("?")[0], missing)(self)
+        self.server.answering(self)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -58,6 +84,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_on(self, to: str, status: int = 307) -> None:
         self.answer(b"", status, Location=to)
+
+
+def by_path(handler: Handler) -> None:
+    PAGES.get(handler.path.split("?")[0], missing)(handler)
 
 
 def missing(handler: Handler) -> None:
@@ -100,12 +130,80 @@ def slow_endless(handler: Handler) -> None:
         handler.wfile.write(b"1," * 100)
 
 
-def packed(handler: Handler) -> None:
-    handler.answer(gzip.compress(json.dumps({"ok": [1, 2]}).encode()), Content_Encoding="gzip")
+def events(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
+    handler.end_headers()
+    while not handler.server.over.wait(0.05):
+        handler.wfile.write(b'data: {"a": 1}\n\n')
+
+
+def chunked(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    while not handler.server.over.wait(0.02):
+        handler.wfile.write(b"6\r\na:b 1\n\r\n")
+
+
+def endless_trailers(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b"0\r\n")
+    while not handler.server.over.is_set():
+        handler.wfile.write(b"X-More: 1\r\n" * 100)
+
+
+def endless_headers(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while not handler.server.over.is_set():
+        handler.wfile.write(b"X-More: 1\r\n" * 100)
+
+
+def endless_header(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    while not handler.server.over.is_set():
+        handler.wfile.write(b"1" * 65536)
+
+
+def endless_interim(handler: Handler) -> None:
+    while not handler.server.over.is_set():
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+OK = json.dumps({"ok": [1, 2]}).encode()
+_RAW_DEFLATE = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+PACKED = {
+    "gzip": gzip.compress(OK),
+    "x-gzip": gzip.compress(OK),
+    "GZIP": gzip.compress(OK[:5]) + gzip.compress(OK[5:]),  # two that were put together
+    "gzip ": gzip.compress(OK) + b"\0" * 512,
+    "deflate": zlib.compress(OK),
+    "Deflate": _RAW_DEFLATE.compress(OK) + _RAW_DEFLATE.flush(),
+    "identity": OK,
+}
+
+
+def packed_as(encoding: str) -> Callable[[Handler], None]:
+    return lambda handler: handler.answer(PACKED[encoding], Content_Encoding=encoding)
 
 
 def bomb(handler: Handler) -> None:
-    handler.answer(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip")
+    """A gigabyte of zeros in a megabyte."""
+    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    begin = packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    onward = packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    handler.answer(begin + onward * 63, Content_Encoding="gzip")
+
+
+def endless_behind_gzip(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(PACKED["gzip"])
+    while not handler.server.over.is_set():
+        handler.wfile.write(bytes(65536))
 
 
 def badly_packed(handler: Handler) -> None:
@@ -136,7 +234,15 @@ PAGES: dict[str, Callable[[Handler], None]] = {
     "/dribbling-headers": dribbling_headers,
     "/endless": endless,
     "/slow-endless": slow_endless,
-    "/gzip": packed,
+    "/events": events,
+    "/chunked": chunked,
+    "/endless-trailers": endless_trailers,
+    "/endless-headers": endless_headers,
+    "/endless-header": endless_header,
+    "/endless-interim": endless_interim,
+    **{f"/packed/{quote(encoding)}": packed_as(encoding) for encoding in PACKED},
+    "/brotli": lambda handler: handler.answer(b"\x8b\x02\x80{}\x03", Content_Encoding="br"),
+    "/behind-gzip": endless_behind_gzip,
     "/bomb": bomb,
     "/bad-gzip": badly_packed,
     "/keyed": keyed,
@@ -156,7 +262,8 @@ PAGES: dict[str, Callable[[Handler], None]] = {
 
 @contextmanager
 def running(host: str = "127.0.0.1", tls: tuple[Path, Path] | None = None) -> Iterator[Server]:
-    server = Server(host)
+    """`host` is an address, or the path of a Unix socket."""
+    server = OnSocket(host) if host.startswith("/") else Server(host)
     if tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*tls)

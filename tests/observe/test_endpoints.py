@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from ullage.masking import Masker
 from ullage.observe.endpoints import Endpoint, normalise, read_servers, split_path
 from ullage.observe.http import Access
 
-from .servers import Server, free_port, timed
+from .servers import PAGES, Server, free_port, running, timed
 
 MASKER = Masker()
 INFO = Endpoint("info", ("/new", "/newer", "/old"))
@@ -104,15 +105,81 @@ def test_each_server_gets_its_own_access(server: Server) -> None:
         (" 10.0.0.1:8000\n", "http://10.0.0.1:8000"),
         ("http://h:1/metrics", "http://h:1/metrics"),
         ("http://h:1/#top", "http://h:1"),
+        ("http://h:8000/v1", "http://h:8000"),
+        ("http://h/llm-a/v1/", "http://h/llm-a"),
+        ("h:8000/v1/chat/completions", "http://h:8000"),
+        ("http://h/v1/models", "http://h/v1/models"),
+        ("http://h/v10", "http://h/v10"),
+        ("http://[fe80::1%25eth0]:3", "http://[fe80::1%eth0]:3"),
+        ("http://u:%25@[fe80::1%25eth0]", "http://u:%25@[fe80::1%eth0]"),
+        ("unix:///run/vllm.sock", "http://unix:/run/vllm.sock:"),
+        ("unix:/run/vllm.sock", "http://unix:/run/vllm.sock:"),
+        ("UNIX:///run/vllm.sock/", "http://unix:/run/vllm.sock:"),
+        ("unix:///run/a%20b.sock", "http://unix:/run/a%20b.sock:"),
+        ("http+unix://%2Frun%2Fvllm.sock", "http://unix:/run/vllm.sock:"),
+        ("http+unix://%2frun%2fvllm.sock/prefix/", "http://unix:/run/vllm.sock:/prefix"),
+        ("http+unix://%2Frun%2Fvllm.sock/v1", "http://unix:/run/vllm.sock:"),
+        ("http://unix:/run/vllm.sock", "http://unix:/run/vllm.sock:"),
+        ("http://unix:/run/vllm.sock:", "http://unix:/run/vllm.sock:"),
+        ("http://unix:/run/vllm.sock:/prefix/metrics", "http://unix:/run/vllm.sock:/prefix/metrics"),
     ],
 )
 def test_normalise(typed: str, url: str) -> None:
     assert normalise(typed) == url
+    assert normalise(url) == url
+
+
+def test_where_a_socket_ends_in_a_path_is_seen_on_the_disk(tmp_path: Path) -> None:
+    with running(str(tmp_path / "a.sock")) as on_socket:
+        assert normalise(f"unix://{tmp_path}/a.sock/llm-a/metrics") == f"{on_socket.url}/llm-a/metrics"
+        assert normalise(f"http://unix:{tmp_path}/a.sock/v1") == on_socket.url
+    assert normalise(f"unix://{tmp_path}/b.sock/metrics") == f"http://unix:{tmp_path}/b.sock/metrics:"
+
+
+def test_a_server_on_a_socket_is_read_like_any_other(tmp_path: Path) -> None:
+    with running(str(tmp_path / "a.sock")) as on_socket:
+        found = read_servers([on_socket.url, f"{on_socket.url}/metrics"], [INFO, METRICS], quick, MASKER)
+    assert [(item.topic, item.place, status(item.content)) for item in found] == [
+        ("info", f"{on_socket.url}/old", "ok"),
+        ("metrics", f"{on_socket.url}/metrics", "ok"),
+        ("metrics", f"{on_socket.url}/metrics", "ok"),
+    ]
+    assert {item.origin.target for item in found} == {f"http://unix:{tmp_path}/a.sock"}
+
+
+def test_a_prefix_of_a_proxy_is_part_of_the_base(server: Server) -> None:
+    for path, page in (("/llm-a/json", "/json"), ("/llm-a/metrics", "/metrics")):
+        PAGES.setdefault(path, PAGES[page])
+    endpoints = [Endpoint("info", ("/json",)), METRICS]
+    for typed in (f"{server.url}/llm-a", f"{server.url}/llm-a/", f"{server.url}/llm-a/v1"):
+        found = read_servers([normalise(typed)], endpoints, quick, MASKER)
+        assert [(item.place, status(item.content)) for item in found] == [
+            (f"{server.url}/llm-a/json", "ok"),
+            (f"{server.url}/llm-a/metrics", "ok"),
+        ]
+    (found_alone,) = read_servers([normalise(f"{server.url}/llm-a/metrics/")], endpoints, quick, MASKER)
+    assert (found_alone.origin.target, found_alone.topic) == (f"{server.url}/llm-a", "metrics")
 
 
 @pytest.mark.parametrize(
     "typed",
-    ["", "  ", "two words", "ftp://h", "http://", "h:99999", "h:port", "h:0", "http://h?x=1", "a\\b", "http://[::1"],
+    [
+        *(
+            "",
+            "  ",
+            "two words",
+            "ftp://h",
+            "http://",
+            "h:99999",
+            "h:port",
+            "h:0",
+            "http://h?x=1",
+            "a\\b",
+            "http://[::1",
+        ),
+        *("unix://", "unix://run/x.sock", "unix:///run/x.sock?a=1", "http+unix:///run/x.sock"),
+        *("https+unix://%2Frun%2Fx.sock", "::1:30000"),
+    ],
 )
 def test_what_cannot_be_a_url(typed: str) -> None:
     with pytest.raises(UsageError) as caught:

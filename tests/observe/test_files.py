@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ullage.errors import UsageError
 from ullage.evidence import Argv, Content, Document, Evidence, Failure, Log, Samples
@@ -218,3 +223,58 @@ def test_flags() -> None:
 def test_flags_with_unbalanced_quotes() -> None:
     with pytest.raises(UsageError, match="no closing quotation"):
         argv_of("--x 'a", Masker())
+
+
+LOG = b"words\nargs=1\npool=2\n"
+PLAIN_FILES = {
+    "log": LOG,
+    "document": b'{"a": [1, 2]}',
+    "metrics": b"# TYPE a gauge\na 1\n",
+    "command": COMMAND.encode(),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN_FILES)
+@pytest.mark.parametrize("coding", ["utf-8", "utf-16"])
+def test_a_file_packed_with_gzip_is_what_it_unpacks_to(tmp_path: Path, name: str, coding: str) -> None:
+    data = PLAIN_FILES[name].decode().encode(coding)
+    (tmp_path / "plain").write_bytes(data)
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(data))
+    [plain], [packed] = read(tmp_path / "plain"), read(tmp_path / "packed.gz")
+    assert not plain.failed
+    assert packed.content == plain.content
+    assert packed.origin.target == str(tmp_path / "packed.gz")
+
+
+def test_packed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(gzip.compress(LOG))
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    (found,) = read("-")
+    assert isinstance(found.content, Log)
+
+
+def test_a_packed_log_of_many_parts_that_is_still_written(path: Path) -> None:
+    parts = [b"".join(b"pool=%d\n" % n for n in range(begin, begin + 500)) for begin in (0, 500)]
+    content = one(path, b"".join(map(gzip.compress, parts))[:-9])
+    assert isinstance(content, Log)
+    assert {line.text for line in content.lines} > {f"pool={n}" for n in range(900)}
+
+
+@given(st.binary(min_size=1, max_size=2000), st.integers(0, 60))
+def test_what_is_broken_in_a_packed_file_ends_it_and_nothing_else(noise: bytes, at: int) -> None:
+    packed = bytearray(gzip.compress(LOG * 20))
+    packed[at : at + len(noise)] = noise
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.gz")
+        path.write_bytes(b"\x1f\x8b" + packed[2:])
+        assert len(read(path)) >= 1
+
+
+def test_a_bomb_is_not_unpacked(path: Path) -> None:
+    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    parts = [packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
+    content = one(path, parts[0] + parts[1] * 63)
+    assert isinstance(content, Failure)
+    assert (content.status, content.reason) == ("too large", "it unpacks to more than 64 MiB, and is no log")

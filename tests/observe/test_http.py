@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 import math
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tracemalloc
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from ullage.evidence import Content, Document, Evidence, Failure, Samples
 from ullage.masking import Masker
 from ullage.observe.failures import elsewhere, from_error
-from ullage.observe.http import Access, get
+from ullage.observe.http import Access, _onward, get
 
-from .servers import Server, free_port, running, timed
+from .servers import PACKED, Server, free_port, running, timed
 
 PLAIN = Access()
 QUICK = Access(timeout_s=0.4)
@@ -59,8 +59,29 @@ def test_metrics_keep_their_names(server: Server) -> None:
     assert [sample.name for sample in content.samples] == ["a:b", "c"]
 
 
-def test_gzip_is_unpacked(server: Server) -> None:
-    assert ask(f"{server.url}/gzip") == Document({"ok": [1, 2]})
+@pytest.mark.parametrize("encoding", PACKED)
+def test_what_comes_packed_is_unpacked(server: Server, encoding: str) -> None:
+    assert ask(f"{server.url}/packed/{quote(encoding)}") == Document({"ok": [1, 2]})
+
+
+def test_a_packing_that_nobody_asked_for_is_named(server: Server) -> None:
+    assert failure(f"{server.url}/brotli").reason == "the answer is packed with br, which was not asked for"
+
+
+def test_what_follows_packed_data_is_not_waited_for(server: Server) -> None:
+    with timed(1.5):
+        assert ask(f"{server.url}/behind-gzip") == Document({"ok": [1, 2]})
+
+
+def test_a_gigabyte_of_zeros_costs_no_more_than_the_limit(server: Server) -> None:
+    get(f"{server.url}/json", PLAIN, MASKER)  # imports what it needs
+    tracemalloc.start()
+    with timed(5):
+        found = failure(f"{server.url}/bomb", Access(max_bytes=8 * 2**20, timeout_s=10))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found.status, found.reason) == ("too large", "the answer is larger than 8 MiB")
+    assert peak < 96 * 2**20  # the server's own gigabyte is packed, and in this process too
 
 
 @pytest.mark.parametrize(
@@ -76,7 +97,7 @@ def test_gzip_is_unpacked(server: Server) -> None:
         ("/starting", "503", "Loading model"),
         ("/bad-gzip", "not understood", "compressed"),
         ("/loop", "redirect", "more than 3"),
-        ("/away", "redirect", "http://127.0.0.2:1/keyed"),
+        ("/away", "redirect", "sends on to http://127.0.0.2:1"),
     ],
 )
 def test_trouble_is_a_failure_in_one_line(server: Server, path: str, status: str, words: str) -> None:
@@ -86,10 +107,37 @@ def test_trouble_is_a_failure_in_one_line(server: Server, path: str, status: str
     assert "\n" not in found.reason + found.advice
 
 
-@pytest.mark.parametrize("path", ["/hung", "/dribbling", "/dribbling-headers", "/slow-endless"])
-def test_no_answer_costs_more_than_the_time_limit(server: Server, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/hung", "no full answer within 0.4 s"),
+        ("/dribbling-headers", "no full answer within 0.4 s"),
+        ("/endless-interim", "no full answer within 0.4 s"),
+        ("/endless-trailers", "no full answer within 0.4 s"),
+        ("/dribbling", "still sending after 0.4 s, "),
+        ("/slow-endless", "still sending after 0.4 s, "),
+        ("/chunked", "still sending after 0.4 s, "),
+    ],
+)
+def test_no_answer_costs_more_than_the_time_limit(server: Server, path: str, words: str) -> None:
     with timed(0.8):
-        assert failure(server.url + path, QUICK).status == "timeout"
+        found = failure(server.url + path, QUICK)
+    assert found.status == "timeout"
+    assert found.reason.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/events", "stream", "a stream of events without end"),
+        ("/endless-headers", "broken", "more than 100 headers"),
+        ("/endless-header", "broken", "header line"),
+    ],
+)
+def test_what_cannot_end_is_not_waited_for(server: Server, path: str, status: str, words: str) -> None:
+    found = failure(server.url + path)
+    assert found.status == status
+    assert words in found.reason
 
 
 @pytest.mark.parametrize("path", ["/endless", "/bomb"])
@@ -132,13 +180,38 @@ def test_a_redirect_to_what_is_no_url_leads_elsewhere(server: Server, location: 
     assert failure(f"{server.url}/nowhere") == elsewhere(location)
 
 
+@pytest.mark.parametrize(
+    ("url", "location", "onward"),
+    [
+        ("http://h/a", "https://h/a", "https://h/a"),
+        ("http://h:80/a", "https://h:443/b", "https://h:443/b"),
+        ("http://h/p/metrics", "/p/metrics/", "http://h/p/metrics/"),
+        ("http://h:8000/metrics", "http://h:8000/metrics/", "http://h:8000/metrics/"),
+        ("http://unix:/run/a.sock:/metrics", "http://localhost/metrics/", "http://unix:/run/a.sock:/metrics/"),
+        ("http://unix:/run/a.sock:/p/metrics", "metrics/", "http://unix:/run/a.sock:/p/metrics/"),
+        ("http://h:8000/a", "https://h:8443/a", None),
+        ("https://h/a", "http://h/a", None),
+        ("http://h/a", "http://h.example/a", None),
+        ("http://h/a", "//login.example/a", None),
+        ("http://h/a", "ftp://h/a", None),
+        ("http://h/a", "http://h@login.example/a", None),
+        ("http://unix:/run/a.sock:/a", "http://other/a", None),
+        ("http://unix:/run/a.sock:/a", "http://localhost:8000/a", None),
+        ("http://h/a", "http://unix:/run/a.sock:/a", None),
+        ("http://unix/a", "http://unix:/run/a.sock:/a", None),
+    ],
+)
+def test_a_redirect_is_followed_on_the_same_server_alone(url: str, location: str, onward: str | None) -> None:
+    assert _onward(url, location) == onward
+
+
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".test"])
 def test_a_host_that_cannot_be_looked_up_is_unreachable(host: str) -> None:
     assert failure(f"http://{host}/json").status in ("unreachable", "dns")
 
 
 def test_a_fault_of_ullage_itself_is_not_the_servers() -> None:
-    fault = from_error(KeyError("x"), 2.0, MASKER)
+    fault = from_error(KeyError("x"), MASKER)
     assert (fault.status, fault.reason) == ("not understood", "Ullage failed on this answer (KeyError: 'x')")
 
 
@@ -189,66 +262,65 @@ def test_ipv6() -> None:
         pytest.skip(f"no IPv6 here: {error}")
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed, so there is no certificate to test with")
-    folder = tmp_path_factory.mktemp("tls")
-    crt, key = folder / "crt.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            openssl,
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-            "-keyout",
-            str(key),
-            "-out",
-            str(crt),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return crt, key
+def test_the_zone_of_an_ipv6_address_is_not_told_to_the_server() -> None:
+    """::1 with the number of its interface stands for the fe80:: addresses that a machine may not have."""
+    try:
+        with running("::1") as server:
+            url = server.url.replace("::1", "::1%1")
+            assert isinstance(ask(f"{url}/json"), Document)
+            assert server.seen[0][1]["host"] == server.url.removeprefix("http://")
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
 
 
-@pytest.fixture
-def tls_url(certificate: tuple[Path, Path]) -> Iterator[str]:
-    with running(tls=certificate) as server:
-        yield server.url.replace("http://", "https://")
+def test_a_unix_socket(tmp_path: Path) -> None:
+    with running(str(tmp_path / "a.sock")) as server:
+        assert isinstance(ask(f"{server.url}/json"), Document)
+        assert ask(f"{server.url}/redirect", Access(api_key="hunter2-key")) == Document({"in": True})
+        assert [(path, headers["host"]) for path, headers in server.seen] == [
+            ("/json", "localhost"),
+            ("/redirect", "localhost"),
+            ("/keyed", "localhost"),
+        ]
+        assert failure(f"{server.url}/away").status == "redirect"
+        with timed(0.8):
+            assert failure(f"{server.url}/hung", QUICK).status == "timeout"
+        assert failure(f"{server.url}/endless", Access(max_bytes=300_000)).status == "too large"
 
 
-def test_an_unknown_certificate_is_refused_with_what_to_do(tls_url: str) -> None:
-    found = failure(f"{tls_url}/json")
-    assert found.status == "tls"
-    assert found.advice == "--cacert FILE or --insecure"
+def test_a_unix_socket_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with running(str(tmp_path / "a.sock")):
+        pass
+    found = {name: failure(f"http://unix:{tmp_path}/{name}:/json") for name in ("none", "file", "a.sock", "x" * 200)}
+    assert [(f.status, f.reason) for f in found.values()] == [
+        ("refused", "no such socket"),
+        ("refused", "nothing listens there"),
+        ("refused", "nothing listens there"),
+        ("unreachable", "AF_UNIX path too long"),
+    ]
 
 
-def test_a_known_certificate_is_accepted(tls_url: str, certificate: tuple[Path, Path]) -> None:
-    assert isinstance(ask(f"{tls_url}/json", Access(cacert=str(certificate[0]))), Document)
+def test_a_unix_socket_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may be root, to whom every socket is open."""
+
+    monkeypatch.setattr(socket, "socket", lambda *_: ClosedSocket())
+    found = failure(f"http://unix:{tmp_path}/a.sock:/json")
+    assert (found.status, found.reason) == ("unreachable", "no permission to open it")
+    assert found.advice == "run as the server's user, or in its group"
 
 
-def test_insecure_accepts_any_certificate(tls_url: str) -> None:
-    assert isinstance(ask(f"{tls_url}/json", Access(insecure=True)), Document)
+class ClosedSocket:
+    """A socket that the user may not open."""
 
+    def settimeout(self, _: float) -> None:
+        pass
 
-def test_a_missing_ca_file_is_a_failure(tls_url: str) -> None:
-    found = failure(f"{tls_url}/json", Access(cacert="/no/such/file.pem"))
-    assert (found.status, found.reason) == ("tls", "the --cacert file cannot be read")
+    def connect(self, _: str) -> None:
+        raise PermissionError(13, "Permission denied")
 
-
-def test_tls_to_a_plain_server(server: Server) -> None:
-    found = failure(server.url.replace("http:", "https:") + "/json")
-    assert (found.status, found.advice) == ("tls", "use http:// instead of https://")
+    def close(self) -> None:
+        pass
 
 
 def test_reading_files_does_not_import_the_http_library() -> None:

@@ -54,43 +54,48 @@ words = st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,6}){0,2}", fullmatch=True
 pids = st.integers(2, 4_194_304)
 
 
+def parts(line: str) -> tuple[str, int | None, str, str]:
+    """Stream, process, time and the rest."""
+    return strip(line)[:4]
+
+
 @pytest.mark.parametrize("line", ENGINE_LINES)
 def test_an_engines_own_line_stays(line: str) -> None:
-    assert strip(line) == ("", None, "", line)
+    assert parts(line) == ("", None, "", line)
 
 
 @given(st.sampled_from(JOURNAL_TIMES), st.sampled_from(["", "host-a ", "gpu01.example.org "]), words, pids, lines)
 def test_journald(time: str, host: str, tag: str, pid: int, line: str) -> None:
-    assert strip(f"{time} {host}{tag}[{pid}]: {line}") == (tag, pid, time, line)
+    assert parts(f"{time} {host}{tag}[{pid}]: {line}") == (tag, pid, time, line)
 
 
 @given(words, st.integers(1, 12), lines)
 def test_compose(name: str, spaces: int, line: str) -> None:
-    assert strip(f"{name}{' ' * spaces}| {line}") == (name, None, "", line)
-    assert strip(f"\x1b[36m{name}{' ' * spaces}| \x1b[0m{line}") == (name, None, "", line)
+    assert parts(f"{name}{' ' * spaces}| {line}") == (name, None, "", line)
+    assert parts(f"\x1b[36m{name}{' ' * spaces}| \x1b[0m{line}") == (name, None, "", line)
 
 
 @given(st.sampled_from(STAMPS), lines)
 def test_times_of_docker_and_kubectl(stamp: str, line: str) -> None:
-    assert strip(f"{stamp} {line}") == ("", None, stamp, line)
-    assert strip(f"{stamp} stdout F {line}") == ("", None, stamp, line)
+    assert parts(f"{stamp} {line}") == ("", None, stamp, line)
+    assert parts(f"{stamp} stdout F {line}") == ("", None, stamp, line)
 
 
 @given(words, words, st.sampled_from(STAMPS), lines)
 def test_kubectl_prefix_with_and_without_times(pod: str, container: str, stamp: str, line: str) -> None:
-    assert strip(f"[pod/{pod}/{container}] {line}") == (f"pod/{pod}/{container}", None, "", line)
-    assert strip(f"[pod/{pod}/{container}] {stamp} {line}") == (f"pod/{pod}/{container}", None, stamp, line)
+    assert parts(f"[pod/{pod}/{container}] {line}") == (f"pod/{pod}/{container}", None, "", line)
+    assert parts(f"[pod/{pod}/{container}] {stamp} {line}") == (f"pod/{pod}/{container}", None, stamp, line)
 
 
 @given(words, st.sampled_from(STAMPS), lines)
 def test_compose_with_times(name: str, stamp: str, line: str) -> None:
-    assert strip(f"{name}  | {stamp} {line}") == (name, None, stamp, line)
+    assert parts(f"{name}  | {stamp} {line}") == (name, None, stamp, line)
 
 
 @given(lines)
 def test_dockers_json_file(line: str) -> None:
     record = {"log": f"{line}\n", "stream": "stderr", "time": "2026-11-29T20:59:37.1Z"}
-    assert strip(json.dumps(record)) == ("", None, "2026-11-29T20:59:37.1Z", line)
+    assert parts(json.dumps(record)) == ("", None, "2026-11-29T20:59:37.1Z", line)
 
 
 @given(words, pids, lines, st.booleans())
@@ -104,7 +109,7 @@ def test_journald_as_json(unit: str, pid: int, line: str, as_bytes: bool) -> Non
         "__REALTIME_TIMESTAMP": "1764449977000000",
         "_SYSTEMD_INVOCATION_ID": "0f" * 16,
     }
-    assert strip(json.dumps(record)) == (unit, pid, "2025-11-29T20:59:37+00:00", line)
+    assert parts(json.dumps(record)) == (unit, pid, "2025-11-29T20:59:37+00:00", line)
 
 
 def test_systemd_as_json_is_systemd_and_not_the_unit() -> None:
@@ -121,7 +126,7 @@ def test_systemd_as_json_is_systemd_and_not_the_unit() -> None:
 @given(st.sampled_from(["message", "msg", "text", "log"]), st.sampled_from(["time", "timestamp", "ts"]), lines)
 def test_structured_loggers(message: str, time: str, line: str) -> None:
     record = {time: "20:59", "level": "INFO", message: line, "container_name": "decode-1"}
-    assert strip(json.dumps(record)) == ("decode-1", None, "20:59", line)
+    assert parts(json.dumps(record)) == ("decode-1", None, "20:59", line)
 
 
 @given(lines)
@@ -157,10 +162,47 @@ def test_a_message_of_several_lines_is_several_records() -> None:
 
 def test_an_indented_line_continues_one_that_ends_with_a_comma() -> None:
     first, second = "[22:54:04 DP28] Decode batch, token usage: 1.00,", "                pre-allocated usage: 0.88"
-    assert continues(first, second)
-    assert join(first, second) == "[22:54:04 DP28] Decode batch, token usage: 1.00, pre-allocated usage: 0.88"
-    assert not continues(first, "[22:54:05 DP28] Decode batch")
-    assert not continues("no comma", second)
+    assert continues(strip(first), second)
+    joined = join(strip(first), strip(second)).rest
+    assert joined == "[22:54:04 DP28] Decode batch, token usage: 1.00, pre-allocated usage: 0.88"
+    assert not continues(strip(first), "[22:54:05 DP28] Decode batch")
+    assert not continues(strip("no comma"), second)
+
+
+@given(st.text(st.characters(exclude_categories=("C", "Z")), min_size=2, max_size=60), st.integers(1, 59))
+def test_a_record_that_the_runtime_cut_comes_back_whole(text: str, at: int) -> None:
+    """Container runtimes cut long records, inside a word too, and mark all but the last part with a P."""
+    stamp = "2026-01-02T03:04:05.123456789Z"
+    parts = [strip(f"{stamp} stdout {flag} {part}") for flag, part in (("P", text[:at]), ("F", text[at:]))]
+    assert continues(parts[0], parts[1].rest)
+    assert join(*parts).rest == text
+    assert not continues(join(*parts), "another")
+
+
+@pytest.mark.parametrize(
+    ("line", "time", "message"),
+    [
+        (
+            'level=INFO ts=2026-01-02T03:04:05Z msg="KV cache size: 5 tokens"',
+            "2026-01-02T03:04:05Z",
+            "KV cache size: 5 tokens",
+        ),
+        (
+            'time="2026-01-02 03:04:05" level=info msg="say \\"hi\\" {\'a\': 1}"',
+            "2026-01-02 03:04:05",
+            """say "hi" {'a': 1}""",
+        ),
+        ('level=INFO logger="a b" message="x"', "", "x"),
+    ],
+)
+def test_a_record_of_key_and_value_gives_its_message(line: str, time: str, message: str) -> None:
+    found = strip(line)
+    assert (found.time, found.rest) == (time, message)
+
+
+@pytest.mark.parametrize("line", ["level=3 of the game", "time=5 msg=bare", "levels are fine", 'model="x" msg="y"'])
+def test_words_that_only_look_like_it_stay(line: str) -> None:
+    assert strip(line).rest == line
 
 
 @given(st.text(max_size=80))

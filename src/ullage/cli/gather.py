@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..engines.read import COMMANDS, ENDPOINTS, log_markers, read
+from ..engines.read import COMMANDS, ENDPOINTS, TELLING, log_markers, read
 from ..engines.server import Role, Server
 from ..errors import UsageError
 from ..evidence import Evidence
@@ -21,18 +21,21 @@ _DEEPEST = 3  # a router's worker can be a router
 
 
 class Options(NamedTuple):
-    """How targets are read. `key_envs`: "NAME" for all targets, "URL=NAME" for one."""
+    """How targets are read. `key_envs`: "NAME" for all targets, "URL=NAME" for one. `metrics`: "URL" of the metrics
+    page of the only server, "SERVER=URL" of one of several.
+    """
 
     follow: bool = False
     key_envs: tuple[str, ...] = ()
     cacert: str | None = None
     insecure: bool = False
     timeout_s: float = 2.0
+    metrics: tuple[str, ...] = ()
 
 
 def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
     """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
-    named = [spec for target in _once(targets) for spec in _named(target, options)]
+    named = _with_pages([spec for target in _once(targets) for spec in _named(target, options)], options.metrics)
     keys = _keys(named, options)
     masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
@@ -47,6 +50,24 @@ def _keys(named: Sequence[Target], options: Options) -> dict[str, str]:
     perhaps = {entry.rpartition("=")[2] for entry in options.key_envs if "=" in entry}
     wanted |= {name for name in perhaps if name in os.environ}
     return {name: _key(name) for name in sorted(v for v in wanted if v is not None)}
+
+
+def _with_pages(named: list[Target], metrics: Sequence[str]) -> list[Target]:
+    """The servers, each with the metrics page that was named for it."""
+    if not metrics:
+        return named
+    from ..observe.targets import metrics_page
+
+    servers = list(dict.fromkeys(target.where for target in named if target.is_url))
+    pages: dict[str, str] = {}
+    for entry in metrics:
+        server, equals, page = entry.rpartition("=")
+        where = _normal(server) if equals else servers[0] if len(servers) == 1 else ""
+        if where not in servers or where in pages:
+            whose = "--metrics SERVER=URL, with a SERVER that is a target, and one page for each"
+            raise UsageError("--metrics does not tell whose page it is", whose)
+        pages[where] = metrics_page(page)
+    return [target._replace(metrics=pages.get(target.where, target.metrics)) for target in named]
 
 
 def _once(targets: Sequence[str]) -> list[str]:
@@ -69,8 +90,10 @@ def _named(target: str, options: Options) -> list[Target]:
     """A file that exists, a spec, or a URL. A word without a scheme is a URL when it looks like host:port and no file
     has that name.
     """
-    if target == "-" or (os.path.exists(target) and not target.endswith(".toml")):
+    if target == "-":
         return [Target(target, is_url=False)]
+    if os.path.exists(target) and not target.endswith(".toml"):
+        return [_of_socket(target, options) or Target(target, is_url=False)]
     if target.endswith(".toml"):
         return read_spec(target)
     if "://" not in target and not _looks_like_address(target):
@@ -79,21 +102,42 @@ def _named(target: str, options: Options) -> list[Target]:
         raise UsageError(f"{shown(target)}: no such file, and not a URL", "write http://HOST:PORT for a server")
     from ..observe.targets import normalise
 
-    url = normalise(target)
-    return [Target(url, True, _key_env(url, options), options.cacert, options.insecure)]
+    return [_of_url(normalise(target), options)]
+
+
+def _of_url(url: str, options: Options) -> Target:
+    return Target(url, True, _key_env(url, options), options.cacert, options.insecure)
+
+
+def _of_socket(path: str, options: Options) -> Target | None:
+    """The server on the Unix socket at this path; None for a file."""
+    if os.path.isfile(path):
+        return None
+    from ..observe.targets import is_socket, on_socket
+
+    return _of_url(on_socket(path), options) if is_socket(path) else None
 
 
 def _looks_like_address(target: str) -> bool:
+    """host:port, localhost, an IPv6 address, or unix:/PATH."""
     host, colon, rest = target.partition(":")
-    return bool(colon and host and rest.split("/")[0].isdigit()) or host in ("localhost",) or target.startswith("[")
+    has_port = bool(colon and host and rest.split("/")[0].isdigit())
+    return has_port or host == "localhost" or ":" in rest or target.startswith(("[", "unix:/"))
 
 
 def _key_env(url: str, options: Options) -> str | None:
     for entry in options.key_envs:
         where, equals, name = entry.rpartition("=")
-        if equals and _lies_under(url, where):
+        if equals and _lies_under(url, _normal(where)):
             return name
     return next((entry for entry in options.key_envs if "=" not in entry), None)
+
+
+def _normal(url: str) -> str:
+    """As targets are named: localhost:30000 is http://localhost:30000."""
+    from ..observe.targets import normalise
+
+    return normalise(url)
 
 
 def _lies_under(url: str, where: str) -> bool:
@@ -103,7 +147,8 @@ def _lies_under(url: str, where: str) -> bool:
 
 
 def _passwords(targets: Sequence[Target]) -> list[str]:
-    urls = [target.where for target in targets if target.is_url and "@" in target.where]
+    every = [url for target in targets if target.is_url for url in (target.where, target.metrics or "")]
+    urls = [url for url in every if "@" in url]
     if not urls:
         return []
     from ..observe.targets import passwords
@@ -139,7 +184,8 @@ def _read_urls(
 
     endpoints = [Endpoint(*row) for row in ENDPOINTS]
     access_for = _access(urls, keys, options)
-    items = read_servers(list(urls), endpoints, access_for, masker)
+    pages = {url: target.metrics for url, target in urls.items() if target.metrics}
+    items = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING)
     asked = set(urls)
     for _ in range(_DEEPEST if options.follow else 0):
         routers = [s for s in read([*items, *others])[0] if s.role is Role.ROUTER]
@@ -147,17 +193,23 @@ def _read_urls(
         if not further:
             break
         asked.update(further)
-        items += read_servers(further, endpoints, access_for, masker)
+        items += read_servers(further, endpoints, access_for, masker, telling=TELLING)
     return items
 
 
 def _access(urls: dict[str, Target], keys: dict[str, str], options: Options) -> Callable[[str], Access]:
-    """How a URL is reached: as its target says. One that a router named gets only a key that was given for all."""
+    """How a URL is reached: as its target says. One that a router named gets only a key that was given for all; so does
+    a metrics page on another host.
+    """
     from ..observe.http import Access
 
     def access_for(url: str) -> Access:
-        target = next((t for where, t in urls.items() if _lies_under(url, where)), None)
-        named = target.api_key_env if target else _key_env(url, options)
+        target = next((t for t in urls.values() if t.metrics == url), None)
+        keyed = target is not None and _host(target.where) == _host(url)
+        if target is None:
+            target = next((t for where, t in urls.items() if _lies_under(url, where)), None)
+            keyed = target is not None
+        named = target.api_key_env if target and keyed else _key_env(url, options)
         return Access(
             api_key=keys.get(named) if named else None,
             cacert=(target and target.cacert) or options.cacert,
@@ -175,6 +227,12 @@ def _beyond(router: Server) -> list[str]:
     alone = router.engine == "llama.cpp" or (not port.known and router.figure("retry_max_retries").known)
     if alone or not router.name.startswith("http"):
         return workers
-    host = router.name.split("://", 1)[1].split("/", 1)[0].rsplit("@", 1)[-1]
-    bare = host if host.endswith("]") or ":" not in host else host.rsplit(":", 1)[0]
-    return [*workers, f"http://{bare}:{port.value or _METRICS_PORT}/metrics"]
+    return [*workers, f"http://{_host(router.name)}:{port.value or _METRICS_PORT}/metrics"]
+
+
+def _host(url: str) -> str:
+    """The host of a URL, in its brackets where it is an IPv6 address; a Unix socket is on this one."""
+    host = url.split("://", 1)[1].split("/", 1)[0].rsplit("@", 1)[-1]
+    if host == "unix:":
+        return "localhost"
+    return host if host.endswith("]") or ":" not in host else host.rsplit(":", 1)[0]

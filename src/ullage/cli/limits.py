@@ -28,6 +28,13 @@ from .gather import Options, gather
 @click.option(
     "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
 )
+@click.option(
+    "--metrics",
+    "metrics",
+    multiple=True,
+    metavar="[SERVER=]URL",
+    help="The metrics page of a server that has it on another port or host.",
+)
 @click.option("--follow", is_flag=True, help="Read a router's workers and its metrics port too.")
 @click.option(
     "--api-key-env",
@@ -51,12 +58,24 @@ from .gather import Options, gather
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema ullage.limits/1).")
 @click.option("--sources", is_flag=True, help="Print where every number comes from.")
+@click.option(
+    "--html",
+    "html",
+    metavar="FILE",
+    help="Write one self-contained page for a browser too (- for standard output).",
+)
+@click.option(
+    "--plot/--no-plot",
+    default=None,
+    help="Plot the limits, or do not. By default: on terminals of 60 columns and more.",
+)
 @click.option("--fail-on", type=click.Choice(["warning", "error"]), help="Exit 1 when a finding is at least this bad.")
 def limits(
     targets: tuple[str, ...],
     at: tuple[str, ...],
     requests: tuple[str, ...],
     flags: tuple[str, ...],
+    metrics: tuple[str, ...],
     follow: bool,
     key_envs: tuple[str, ...],
     cacert: str | None,
@@ -64,17 +83,20 @@ def limits(
     timeout_s: float,
     as_json: bool,
     sources: bool,
+    html: str | None,
+    plot: bool | None,
     fail_on: str | None,
 ) -> int:
     """What the servers behind TARGETs can hold.
 
-    A TARGET is a URL of a server or a router, a log or a captured endpoint file (server_info.json, metrics.txt), an
-    ullage.toml, or - for standard input. Several files that speak of one server are read as one server.
+    A TARGET is a URL or a Unix socket of a server or a router, a log or a captured endpoint file (server_info.json,
+    metrics.txt), an ullage.toml, or - for standard input. Several files that speak of one server are read as one.
 
     \b
     ullage limits http://localhost:30000 --at 32000
     journalctl -u sglang -o short-iso | ullage limits -
     ullage limits startup.log --flags "python -m sglang.launch_server --tp 4"
+    ullage limits http://localhost:8000 --follow --html limits.html
 
     Exit codes: 0 done, 1 findings as bad as --fail-on, 2 usage, 3 nothing could be read.
     """
@@ -84,11 +106,13 @@ def limits(
         raise UsageError(
             "no target", "name one: ullage limits http://localhost:30000, a log file, or - for standard input"
         )
+    if html == "-" and as_json:
+        raise UsageError("--html - and --json both print to standard output", "name a file for the page")
     lengths, shapes, echoes = _sizes(at, requests)
-    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s))
+    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
     report = report_on(items, lengths, shapes, echoes)
     if as_json or report.deployment.servers:
-        _print(report, as_json, sources)
+        _show(report, as_json, sources, html, plot)
     _require_something(report)
     return _exit_code(report, fail_on)
 
@@ -115,7 +139,21 @@ def _told(shape: Shape) -> str:
     return f"prompt {shape.prompt:,}, output {output}, shared {shape.shared:,}"
 
 
-def _print(report: Report, as_json: bool, sources: bool) -> None:
+def _show(report: Report, as_json: bool, sources: bool, html: str | None, plot: bool | None) -> None:
+    """The page first: where it cannot be written, nothing is printed. In the place of the screen where it is `-`."""
+    if html is not None and report.deployment.servers:
+        from ..report.html import to_html
+
+        if html == "-":
+            click.echo(to_html(report), nl=False)
+            return
+        from .write import write_whole
+
+        write_whole(html, to_html(report))
+    _print(report, as_json, sources, plot)
+
+
+def _print(report: Report, as_json: bool, sources: bool, plot: bool | None) -> None:
     if as_json:
         from ..report.json_form import to_json
 
@@ -123,7 +161,7 @@ def _print(report: Report, as_json: bool, sources: bool) -> None:
         return
     from ..report.terminal import print_report
 
-    print_report(report, sources=sources)
+    print_report(report, sources=sources, plot=plot)
     sys.stdout.flush()
 
 

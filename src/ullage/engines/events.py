@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
 from ..evidence import Evidence, Log, LogLine
@@ -30,14 +31,21 @@ class Event:
 
 
 class LineRule(NamedTuple):
-    """A kind of line: a literal that stands in every such line, and the quantities in it as named groups."""
+    """A kind of line: a literal that stands in every such line, and the quantities in it as named groups of a pattern,
+    which is compiled when the first such line is met.
+    """
 
     step: Enum
     needle: str
-    pattern: re.Pattern[str]
+    pattern: str
 
     def match(self, body: str) -> re.Match[str] | None:
-        return self.pattern.search(body) if says(body, self.needle) else None
+        return _compiled(self.pattern).search(body) if says(body, self.needle) else None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def says(body: str, needle: str) -> bool:

@@ -10,9 +10,11 @@ from typing import NamedTuple, Protocol
 
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from .facts import Facts
+from .remarks import remarked
 from .router import read as router_read
 from .server import Role, Server
 from .signs import engine_of
+from .unread import told_together
 
 # What the readers are told to look for. (topic, paths: the newer name first, only if that topic was answered)
 ENDPOINTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -27,6 +29,8 @@ ENDPOINTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("props", ("/props",), ""),
     ("slots", ("/slots",), "props"),
 )
+# Topics that tell servers apart: the first of these that answered is asked again.
+TELLING = ("server_info", "metrics", "props")
 # Endpoints that one engine serves: that another does not is nothing to tell.
 ENDPOINTS_OF = {
     "SGLang": frozenset(["server_info", "model_info", "loads", "models", "metrics"]),
@@ -66,6 +70,7 @@ def log_markers() -> tuple[tuple[bytes, ...], re.Pattern[bytes]]:
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     """The servers that the evidence speaks of, workers before routers, and what could not be used."""
+    every, items = items, [item for item in items if not item.again]
     routers = [item for item in items if not item.failed and router_read.is_routers(item)]
     taken = {id(item) for item in routers}
     router_targets = {item.origin.target for item in routers if item.origin.target.startswith("http")}
@@ -81,7 +86,8 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     workers = [server for engine, found in facts.items() if found for server in _engine(engine).servers(found)]
     servers = told_apart([*workers, *router_read.servers(routers)])
     names = {server.name for server in servers}
-    return [_with_workers(_with_unread(server, items), names) for server in servers], unclaimed
+    servers = [_with_workers(_with_unread(server, items), names) for server in servers]
+    return remarked(servers, every), unclaimed
 
 
 def _facts(item: Evidence) -> tuple[str, list[Facts]]:
@@ -155,11 +161,8 @@ def _why(item: Evidence, engine: str) -> str:
 def failures(items: Sequence[Evidence], servers: Sequence[Server]) -> list[tuple[Evidence, Failure]]:
     """What could not be read. That a server lacks the endpoints of another engine is no failure."""
     engines = {item.origin.target: _kind(server) for server in servers for item in server.evidence}
-    return [
-        (item, item.content)
-        for item in items
-        if isinstance(item.content, Failure) and _expected(item.topic, engines.get(item.origin.target))
-    ]
+    failed = [(item, item.content) for item in items if isinstance(item.content, Failure)]
+    return told_together([(e, f) for e, f in failed if _expected(e.topic, engines.get(e.origin.target))])
 
 
 def _kind(server: Server) -> str:

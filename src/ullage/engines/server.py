@@ -125,6 +125,7 @@ class Server:
     history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
+    differing: tuple[Disagreement, ...] = ()  # what its URL answered differently from call to call: several servers
     evidence: tuple[Evidence, ...] = ()
     workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
     notes: tuple[str, ...] = ()
@@ -141,6 +142,10 @@ class Server:
 
     def use(self, name: str, unit: str = "") -> Figure:
         return self.usage.get(name) or missing(name, unit, f"no evidence states it{self.unread_words}")
+
+    def pool(self, name: str) -> Pool | None:
+        """The pool of this name, where its size is known."""
+        return next((pool for pool in self.pools if pool.name == name and pool.size.known), None)
 
     def says(self, name: str) -> object:
         """The plain value, or None."""

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from ..deployment import Deployment
 from ..engines.server import Server
-from ..evidence import Failure
-from ..figure import Figure, Source, read
+from ..evidence import Argv, Failure
+from ..figure import Figure, Kind, Source, default, read
 from .base import Hit, Severity, rule
+from .levers import levers_of
 
-_METRICS = "restart with --enable-metrics (and --enable-metrics-for-all-schedulers for every rank)"
-_METRICS_OF = {"llama.cpp": "restart with --metrics"}
 _UNKNOWN = "use, queues and evictable cache now; retractions; transfer and latency histograms"
 
 
 @rule("metrics-disabled", Severity.INFO, "The server has no metrics page")
 def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang serves /metrics only with `--enable-metrics`, llama-server with `--metrics`. Without it there is no
-    history: what is in use is known for this moment at most.
+    """SGLang serves /metrics only with `--enable-metrics`, llama-server with `--metrics`; vLLM has no figures of the
+    engine on it with `--disable-log-stats`. Without them there is no history: what is in use is known for this moment
+    at most.
     """
     for server in deployment.workers:
         flag = server.figure("enable_metrics")
@@ -28,7 +28,7 @@ def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"no metrics, so not known: {_UNKNOWN}",
                 (found,),
-                _METRICS_OF.get(server.engine, _METRICS),
+                f"restart with {levers_of(server).metrics}",
             )
 
 
@@ -46,16 +46,22 @@ def _absent_page(deployment: Deployment, server: Server) -> Figure | None:
 def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
     """A server that listens on all addresses without `--api-key` serves anyone who reaches the port, its admin
     endpoints included.
+
+    vLLM listens on all addresses unless `--host` is given. Its key may stand in the environment (`VLLM_API_KEY`),
+    which no log shows: then this is only probable.
     """
     for server in deployment.servers:
-        host = server.figure("host")
+        host = _listens_on(server)
         if host.value in ("0.0.0.0", "::", "[::]") and _arguments_known(server) and not server.figure("api_key").known:
+            hidden = server.engine == "vLLM" and not any(isinstance(e.content, Argv) for e in server.evidence)
+            perhaps = ", unless VLLM_API_KEY is in its environment" if hidden else ""
             yield Hit(
                 server.name,
-                f"listens on {host.value} without a key",
+                f"listens on {host.value} without a key{perhaps}",
                 (host,),
                 "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command"
                 " line)",
+                doubtful=hidden,
             )
 
 
@@ -77,6 +83,40 @@ def open_to_browsers(deployment: Deployment) -> Iterator[Hit]:
             )
 
 
+def _listens_on(server: Server) -> Figure:
+    """The address as stated; else what vLLM takes where its command line names none."""
+    stated = server.figure("host")
+    if stated.known or server.engine != "vLLM" or server.figure("uds").known:
+        return stated
+    return default("host", "0.0.0.0", "", "vLLM listens on all addresses where --host is not given")
+
+
 def _arguments_known(server: Server) -> bool:
     """Only where the arguments were seen is a missing key known to be missing."""
-    return server.figure("requested_host").known or server.figure("retry_max_retries").known
+    if server.figure("requested_host").known or server.figure("retry_max_retries").known:
+        return True
+    asked = (figure for name, figure in server.figures.items() if name.startswith("requested_"))
+    return server.engine == "vLLM" and any(figure.kind is Kind.CONFIGURED for figure in asked)
+
+
+@rule("several-servers-behind-one-url", Severity.WARNING, "Several servers answer at one URL")
+def several_servers_behind_one_url(deployment: Deployment) -> Iterator[Hit]:
+    """Asked the same several times within a moment, the URL gave answers that no single server gives: a proxy, a
+    service or a shared port in front of several servers. Each figure is then that of whichever server answered: pools,
+    use and queues of different servers stand side by side, and none of them is the sum.
+
+    Different seeds, start times or pools tell it, or a counter that fell. A server that restarted between two calls
+    looks the same: ask again. That nothing differs proves nothing: a proxy may keep a client at one server.
+    """
+    for server in deployment.workers:
+        if server.differing:
+            several = max(len(found.figures) for found in server.differing)
+            first = server.differing[0]
+            values = " and ".join(str(figure.value) for figure in first.figures)
+            yield Hit(
+                server.name,
+                f"answers differ from call to call: at least {several} servers answer at this URL, and the figures mix"
+                f" them ({first.quantity}: {values})",
+                tuple(figure for found in server.differing for figure in found.figures),
+                "give each server's own URL, past the proxy or the service",
+            )

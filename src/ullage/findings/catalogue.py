@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from ..deployment import Deployment
-from . import access, host, limits, load, pools, router, slots, starts  # noqa: F401 - importing enters their rules
+from . import (  # noqa: F401 - importing enters their rules
+    access,
+    blocks,
+    host,
+    limits,
+    load,
+    memory,
+    pools,
+    queues,
+    refusal,
+    roles,
+    router,
+    slots,
+    starts,
+)
 from .base import CATALOGUE, Finding
 
+# What hurts first, within one severity.
 _SUBJECTS = (
-    "load",
-    "host",
-    "slots",
-    "pools",
-    "limits",
-    "router",
-    "starts",
+    *("refusal", "host", "load", "queues", "slots", "roles", "pools", "blocks", "limits", "memory", "router", "starts"),
     "access",
-)  # what hurts first, within one severity
+)
 
 
 def findings(deployment: Deployment) -> list[Finding]:

@@ -12,7 +12,11 @@ def page(rule: Rule) -> str:
 
 def document() -> str:
     """Every rule, by subject."""
-    lines = ["# Findings\n", "Made from the rules' docstrings; `ullage explain ID` prints the same page.\n"]
+    lines = [
+        "# Findings\n",
+        "Made from the rules' docstrings; `ullage explain ID` prints the same page.",
+        "[operators-questions.md](operators-questions.md) says which of them answers a question that was asked.\n",
+    ]
     for subject in sorted({rule.subject for rule in CATALOGUE.values()}):
         lines.append(f"## {subject}\n")
         lines += [page(rule) for rule in CATALOGUE.values() if rule.subject == subject]

@@ -138,4 +138,118 @@ GLOSSARY = {
         "llama.cpp: host memory that copies of recurrent states and windows may grow to: --ctx-checkpoints for each "
         "slot, each as large as the state of one sequence."
     ),
+    "num_gpu_blocks": (
+        "Blocks of vLLM's pool, of one data-parallel engine, the null block included. The metrics page states the"
+        " sum over the engines of its front end."
+    ),
+    "kv_blocks": "Blocks of vLLM's pool that requests can be given: num_gpu_blocks less the null block (V0 has none).",
+    "kv_cache_size_tokens": (
+        'What vLLM prints as "GPU KV cache size". For one group of layers it is the pool; for several it is the'
+        " pool divided by the groups before 0.20.2, and concurrency x max_model_len since: no capacity."
+    ),
+    "kv_cache_size_meaning": (
+        "What kv_cache_size_tokens is where it is not the capacity: pool / groups, or concurrency x max_model_len."
+    ),
+    "kv_cache_max_concurrency": (
+        "Full-length requests that vLLM's pool holds: blocks / blocks of one such request. It counts the null"
+        " block, so 1.00x can be one block short."
+    ),
+    "blocks_per_full_request": (
+        "Blocks that one request of max_model_len tokens takes, over all groups of layers. With num_gpu_blocks it"
+        " tells the groups: one group takes max_model_len / block_size."
+    ),
+    "fixed_blocks_per_request": (
+        "Blocks that a request takes whatever its length: of recurrent states, and one for each window."
+    ),
+    "blocks_beside_context": (
+        "Blocks of a request that are not for its context: windows with the batch in flight, and recurrent states."
+    ),
+    "bytes_per_block": "Memory of one block on each GPU: available KV memory / blocks.",
+    "block_size": "Tokens of a block of the attention layers. 16 by default; backends and recurrent states enlarge it.",
+    "hybrid_block_size": (
+        "Tokens of a block that was enlarged until a recurrent state fits into one: hundreds, or thousands."
+    ),
+    "num_gpu_blocks_override": "Blocks that were asked for instead of what memory gives.",
+    "full_length_tokens": (
+        "Tokens of as many full-length requests as vLLM states; shorter ones may hold fewer together."
+    ),
+    "pool_tokens": "Blocks x tokens of a block: what vLLM prints for a model with one group of layers.",
+    "longest_request_of_pool": "The longest request whose blocks the pool has, where that is less than the context.",
+    "max_num_seqs": "Requests that vLLM runs at once, per data-parallel engine. 256 by default, 1,024 on larger GPUs.",
+    "max_num_batched_tokens": (
+        "Tokens that vLLM computes in one step over all requests. Windows keep a batch of it in flight, and the"
+        " activation peak grows with it, so a smaller one gives a larger pool."
+    ),
+    "max_model_len": "Tokens that one request may have in all, prompt and output. Says nothing about how many fit.",
+    "kv_cache_usage_perc": (
+        "Share of vLLM's blocks that requests hold, of the fullest engine. Cached blocks that nobody holds count as"
+        " free."
+    ),
+    "gpu_memory_utilization": (
+        "Share of the GPU's whole memory that vLLM may use: weights, activations, pool, and since 0.20 the graphs."
+        " 0.9 by default, 0.92 since 0.20."
+    ),
+    "equivalent_utilization": "The share that would give this pool without the estimate for graphs.",
+    "suggested_utilization": "The share at which vLLM says that the pool is as large as before graphs were estimated.",
+    "estimated_cudagraph_gib": (
+        "What vLLM expects its CUDA graphs to take, from two captures with a tiny pool. Since 0.20 it comes out of"
+        " the pool."
+    ),
+    "graph_gib": "What CUDA graphs took, on each GPU.",
+    "graph_estimate_off_gib": "Estimate less what the graphs took.",
+    "outside_share_gib": "Memory outside the share that is left when the graphs are captured.",
+    "available_kv_gib": "Memory of the KV pool on each GPU.",
+    "needed_kv_gib": "Memory that the KV of one full-length request needs on each GPU.",
+    "short_of_kv_gib": "By how much one full-length request does not fit.",
+    "estimated_max_model_len": "The longest context that vLLM says would fit.",
+    "budget_gib": "The share of the GPU in GiB: total memory x gpu_memory_utilization.",
+    "free_gib": "Memory that was free when the server started; other processes lower it.",
+    "total_gib": "Memory of the GPU as the driver states it, a little less than its name says.",
+    "start_refused": "Why the last start failed, in the engine's words.",
+    "refused_mem_fraction": "The --mem-fraction-static at which the weights left nothing for the pool.",
+    "least_mem_fraction": "The fraction that the weights alone take: above it there is a pool, however small.",
+    "num_requests_running": "Requests that vLLM runs, over all engines.",
+    "num_requests_waiting": "Requests in vLLM's queue, over all engines: for capacity, and deferred.",
+    "num_requests_waiting_by_reason_capacity": "Requests that wait for blocks, a slot or the token budget of a step.",
+    "num_requests_waiting_by_reason_deferred": "Requests that wait for a KV transfer, a LoRA slot or a grammar.",
+    "num_preemptions": "Requests thrown back because no block was free, and computed again.",
+    "preemptions_in_log": "Preemptions in the lines that were read; each line counts those since the one before.",
+    "mean_request_prompt_tokens": "Mean prompt of the requests that have finished.",
+    "mean_request_generation_tokens": "Mean output of the requests that have finished.",
+    "admission_rejections_max_num_queued_reqs": (
+        "Requests that were rejected with 503 because --max-num-queued-reqs waited already."
+    ),
+    "admission_rejections_max_num_queued_tokens": (
+        "Requests that were rejected with 503 because --max-num-queued-tokens waited already."
+    ),
+    "engine_deaths_in_log": "Engine processes that died, in the lines that were read.",
+    "kv_connector": (
+        "What moves KV between servers; with one, a server is a side of a prefill/decode pair or has an outer cache."
+    ),
+    "nixl_num_kv_expired_reqs": "Requests whose blocks prefill gave up before decode had read them.",
+    "kv_expired_reqs_in_log": "The same, in the lines that were read.",
+    "nixl_num_notifications_after_expiry": (
+        "Reads that decode reported after the blocks were given up: what it read may have been another request's."
+    ),
+    "nixl_num_failed_transfers": "Transfers that failed.",
+    "open_files_limit": "Files that the server may have open at once; every connection is one.",
+    "tp_size": "GPUs that share out each layer.",
+    "kv_total_gib": "Memory of keys and values on each GPU.",
+    "mamba_total_gib": "Memory of recurrent states on each GPU.",
+    "max_total_tokens": "A cap on the KV pool that was asked for; it never makes the pool larger.",
+    "context_length": "The context that was asked for; context_len is in effect.",
+    "model_path": "The model, as it was asked for.",
+    "enable_metrics": "Whether the server has a metrics page.",
+    "metrics_page": "What the server answered when it was asked for its metrics.",
+    "num_transfer_failed_reqs_total": "Requests whose KV transfer failed.",
+    "failed_transfers_in_log": (
+        "The same, in the lines that were read; one request counts once, however many ranks log it."
+    ),
+    "retractions_in_log": "Requests thrown back, in the lines that were read.",
+    "scheduler_exceptions": "Exceptions that ended the scheduler, in the lines that were read.",
+    "urls_with_a_comma": "A URL of the router's command line with its bootstrap port behind a comma, which is no URL.",
+    "random_seed": "Drawn anew at each start, so that it tells one server from another.",
+    "process_start_time_seconds": "When the process that answers was started; it tells one server from another.",
+    "num_requests_total": "Requests that the server has finished.",
+    "worker_retries_total": "Tries that the router made again.",
 }

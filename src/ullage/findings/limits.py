@@ -10,12 +10,11 @@ from ..deployment import Deployment, reach_of, server_limits
 from ..engines.server import Role, Server, Setting
 from ..figure import Figure
 from .base import Hit, Severity, rule
+from .levers import levers_of
 
 _INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context or pool that it comes from
 
 _CHAT_TOKENS = 1024
-_OUTPUT_BOUND = "--preferred-sampling-params '{\"max_new_tokens\": 2048}'"
-_OUTPUT_BOUNDS = {"llama.cpp": "-n 2048"}
 
 
 @rule("limit-lowered", Severity.WARNING, "A requested limit was lowered")
@@ -23,8 +22,8 @@ def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
     """The engine starts with less than was asked for, and says so at most once in its log.
 
     `--max-running-requests` is lowered to half the pool's tokens or to what the recurrent-state slots allow;
-    `--max-total-tokens` only ever caps the pool; a context length can be cut by the model. What is in effect is what
-    counts.
+    `--max-total-tokens` only ever caps the pool; a context length can be cut by the model, and vLLM cuts it to what
+    fits where `--max-model-len auto` asks for that. What is in effect is what counts.
     """
     for server in deployment.workers:
         for setting in server.settings:
@@ -36,7 +35,7 @@ def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"{setting.label}: {asked.number:,} asked for, {effective.number:,} in effect{why}",
                 (asked, effective),
-                _lever(setting.label),
+                _lever(server, setting.label),
             )
 
 
@@ -54,12 +53,13 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _lever(label: str) -> str:
+def _lever(server: Server, label: str) -> str:
+    levers = levers_of(server)
+    states = ", --max-mamba-cache-size" if server.engine == "SGLang" else ""
     return {
-        "running requests": (
-            "give the binding pool more (--mem-fraction-static, --max-mamba-cache-size), or ask for what is in effect"
-        ),
-        "KV pool": "raise --mem-fraction-static, or lower --max-total-tokens to what is in effect",
+        "running requests": (f"give the binding pool more ({levers.memory}{states}), or ask for what is in effect"),
+        "KV pool": f"raise {levers.memory}, or lower {levers.pool} to what is in effect",
+        "blocks of the pool": f"raise {levers.memory}, or lower {levers.pool} to what is in effect",
     }.get(label, "ask for what is in effect, so that clients plan with it")
 
 
@@ -67,9 +67,10 @@ def _lever(label: str) -> str:
 def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
     """A chat completion without `max_tokens` runs to its end token or to the end of the context.
 
-    SGLang reserves no output beyond a few hundred tokens, so it lets such requests in by their prompts; what is safe is
-    one full context each. Bound the output in the clients or the gateway, or with `--preferred-sampling-params
-    '{"max_new_tokens": N}'` (llama-server: `-n N`). A llama-server whose slots have a pool each holds a full context in
+    SGLang reserves no output beyond a few hundred tokens, vLLM and llama.cpp none, so they let such requests in by
+    their prompts; what is safe is one full context each. Bound the output in the clients or the gateway, or in the
+    server: SGLang `--preferred-sampling-params '{"max_new_tokens": N}'`, vLLM `--override-generation-config
+    '{"max_new_tokens": N}'`, llama-server `-n N`. A llama-server whose slots have a pool each holds a full context in
     every slot: nothing to tell there.
     """
     for server in deployment.of(Role.UNIFIED, Role.DECODE):
@@ -82,7 +83,7 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"with no max_tokens named, {safe.count:,} chat requests are safe in parallel: one full context each",
                 (server.default_output, safe),
-                f"name max_tokens in the clients, or set {_OUTPUT_BOUNDS.get(server.engine, _OUTPUT_BOUND)}",
+                f"name max_tokens in the clients, or set {levers_of(server).output}",
             )
 
 
@@ -95,8 +96,8 @@ def _chat_prompt(server: Server) -> int:
 def roles_differ(deployment: Deployment) -> Iterator[Hit]:
     """A request that one side accepts and the other refuses fails after work was done for it, or hangs until a timeout.
 
-    Give both roles the same `--context-length`, and pools that hold it. (sgl-project/sglang PR 31664 lets the sides
-    share the limit.)
+    Give both roles the same `--context-length` (vLLM: `--max-model-len`), and pools that hold it. (sgl-project/sglang
+    PR 31664 lets the sides share the limit.)
     """
     prefill = [reach_of(s).tokens for s in deployment.of(Role.PREFILL)]
     decode = [reach_of(s).tokens for s in deployment.of(Role.DECODE)]
@@ -110,9 +111,31 @@ def roles_differ(deployment: Deployment) -> Iterator[Hit]:
         "prefill and decode",
         f"prefill accepts up to {least_prefill.count:,} tokens, decode {least_decode.count:,}",
         (least_prefill, least_decode),
-        f"set --context-length {least.count} on both, or give the smaller side a larger pool",
+        f"set {levers_of(deployment.of(Role.PREFILL)[0]).context} {least.count} on both, or give the smaller side a"
+        " larger pool",
     )
 
 
 def _tokens(figure: Figure) -> int:
     return figure.count
+
+
+@rule("few-open-files", Severity.INFO, "The limit on open files was not raised")
+def few_open_files(deployment: Deployment) -> Iterator[Hit]:
+    """vLLM tries to raise its limit on open files to 65,535 and says where it may not. Each connection is one, and the
+    files of the model, of the workers and of a router's connections come on top; when they are used up, requests fail
+    with "Too many open files" although there is room in the pool. (sgl-project/sglang issue 7551 is the same trap.)
+
+    A warning where the server may run as many requests as that. Under systemd `LimitNOFILE=` sets the limit.
+    """
+    for server in deployment.workers:
+        limit, slots = server.figure("open_files_limit"), server.pool("request slots")
+        if limit.known:
+            many = slots is not None and 2 * slots.size.number * slots.partitions >= limit.number
+            yield Hit(
+                server.name,
+                f"at most {limit.count:,} open files, connections among them",
+                (limit, *((slots.size,) if slots else ())),
+                "set LimitNOFILE=65535 in the unit (or ulimit -n 65535, --ulimit nofile of the container)",
+                Severity.WARNING if many else None,
+            )

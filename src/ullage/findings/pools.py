@@ -12,6 +12,8 @@ from ..engines.server import Role, Server
 from ..figure import Figure, derived
 from ..units import floor_to
 from .base import Hit, Severity, rule
+from .blocks import printed_as_enough, windows_at_the_door
+from .levers import levers_of
 
 _USUAL_TOKENS = 4096  # below this length, that slots bind is as it should be
 
@@ -21,22 +23,39 @@ def pool_below_context(deployment: Deployment) -> Iterator[Hit]:
     """The server advertises a context length (`/v1/models`: `max_model_len`) that its pool cannot hold for even one
     request.
 
-    SGLang starts anyway, and refuses longer requests with 400 at run time. Either lower `--context-length` to what
-    fits, so that clients are told the truth, or give the pool more memory (`--mem-fraction-static`, an fp8 KV cache,
-    fewer graph sizes, more GPUs).
+    SGLang starts anyway, and refuses longer requests with 400 at run time. vLLM refuses to start, except where its
+    check is wrong or was overridden; then a prompt between the two waits at the head of the queue for ever (since
+    0.19, which wants the whole prompt's blocks free), and every request behind it too.
+
+    Either lower the context length to what fits, so that clients are told the truth, or give the pool more memory
+    (share of GPU memory, an fp8 KV cache, fewer graph sizes, more GPUs).
     """
     for server in deployment.workers:
-        pool, context = server.figure("max_total_num_tokens"), server.figure("context_len")
-        if pool.known and context.known and pool.number < context.number:
+        if printed_as_enough(server) or server.figure("start_refused").known:
+            continue  # one-times-not-served or start-refused says it
+        pool, context = _ceiling(server, "KV pool"), _ceiling(server, "context length")
+        if pool and context and pool.known and context.known and pool.number < context.number:
             fits = floor_to(pool.count, 1024) or pool.count
             short = context.count - pool.count
+            levers = levers_of(server)
+            runs = server.engine == "vLLM" and (server.figure("ready").known or server.usage)
+            beyond = "; a prompt between them is never served, and holds up all behind it" if runs else ""
             yield Hit(
                 server.name,
                 f"one request may be {context.count:,} tokens by the context length, but the pool holds {pool.count:,}:"
-                f" {short:,} short{_short_gib(server, pool, short)}",
+                f" {short:,} short{_short_gib(server, pool, short)}{beyond}",
                 (pool, context),
-                f"set --context-length {fits}, or raise --mem-fraction-static",
+                f"set {levers.context} {fits}, or raise {levers.memory}{_first_chunk(server)}",
             )
+
+
+def _ceiling(server: Server, what: str) -> Figure | None:
+    return next((c.tokens for c in server.ceilings if c.what == what), None)
+
+
+def _first_chunk(server: Server) -> str:
+    """What helps vLLM's door where windows ask for more than a request keeps."""
+    return ", or --no-scheduler-reserve-full-isl" if windows_at_the_door(server) else ""
 
 
 def _short_gib(server: Server, pool: Figure, tokens: int) -> str:
@@ -80,15 +99,14 @@ def prefill_window_cap(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("slots-bind-before-kv", Severity.INFO, "Request slots bind while KV is free")
 def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
-    """Up to some length, `--max-running-requests` is the limit and part of the pool stays unused; beyond it, the KV
-    pool is.
+    """Up to some length, the limit on running requests (SGLang `--max-running-requests`, vLLM `--max-num-seqs`) binds
+    and part of the pool stays unused; beyond it, the KV pool binds.
 
-    Raising the flag costs a row of the request table per request ((context + 4) x 4 bytes, outside the pool) and larger
-    decode batches. It is worth it when requests queue while the pool's use is low.
+    Raising the flag costs a row of the request table per request (about (context + 4) x 4 bytes, outside the pool) and
+    larger decode batches. It is worth it when requests queue while the pool's use is low.
     """
     for server in deployment.of(Role.UNIFIED, Role.DECODE, Role.UNKNOWN):
-        slots = next((p for p in server.pools if p.name == "request slots" and p.size.known), None)
-        kv = next((p for p in server.pools if p.name == "KV pool" and p.size.known), None)
+        slots, kv = server.pool("request slots"), server.pool("KV pool")
         length = _last_length_bound_by(server, "request slots")
         if slots is None or kv is None or length is None:
             continue
@@ -102,11 +120,15 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
         yield Hit(server.name, says + now, evidence, _more_slots(server, held), Severity.WARNING if busy else None)
 
 
+_KV_USE = ("kv_pool_usage", "token_usage", "kv_cache_usage_perc")
+
+
 def _all_slots_taken(server: Server, slots: Pool) -> tuple[Figure, ...]:
     """(running, waiting, KV use) where every slot is taken, requests wait, and KV is mostly free; else nothing."""
-    running, queued = server.use("num_running_reqs"), server.use("num_queue_reqs")
-    use = next((f for n in ("kv_pool_usage", "token_usage") if (f := server.use(n)).known), None)
-    if use is None or not (running.known and queued.known):
+    running = server.running if server.running.known else server.use("num_running_reqs")
+    queued = next((f for n in ("num_queue_reqs", "num_requests_waiting") if (f := server.use(n)).known), None)
+    use = next((f for n in _KV_USE if (f := server.use(n)).known), None)
+    if use is None or queued is None or not running.known:
         return ()
     taken = running.number >= slots.size.number * slots.partitions
     return (running, queued, use) if taken and queued.number > 0 and use.number < 0.7 else ()
@@ -121,22 +143,23 @@ def _more_slots(server: Server, held: Figure) -> str:
     if states and lowered:
         knob = "give it more state slots (--max-mamba-cache-size, --mamba-full-memory-ratio)"
     else:
-        knob = f"set --max-running-requests {held.count}"
-    return f"if short requests queue, {knob}: by its tokens the KV pool admits {held.count:,} of {_USUAL_TOKENS:,} each"
+        knob = f"set {levers_of(server).slots} {held.count}"
+    return f"if short requests queue, {knob}: by its size the KV pool admits {held.count:,} of {_USUAL_TOKENS:,} each"
 
 
 def _last_length_bound_by(server: Server, name: str) -> int | None:
     """The longest prompt, in whole pages, for which this pool binds. None: it binds for none, or for all."""
-    kv = next((p for p in server.pools if p.name == "KV pool"), None)
-    if kv is None or not kv.size.known or kv.demand is None:
+    kv, whole = server.pool("KV pool"), total_context(server)
+    if kv is None or kv.demand is None or not whole.known:
         return None
     page = max(kv.demand.page, 1)
-    low, high = 0, kv.size.count // page
+    most = whole.count // kv.partitions // page
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
         bound = limits(server.pools, (), Shape(middle * page)).binds == name
         low, high = (middle, high) if bound else (low, middle - 1)
-    return low * page if 0 < low < kv.size.count // page else None
+    return low * page if 0 < low < most else None
 
 
 @rule("window-takes-the-pool", Severity.INFO, "Window and state pools take most of the pool's bytes")

@@ -1,14 +1,16 @@
 """All endpoints of all servers, at once: two rounds, so at most two time limits for everything.
 
-Round one asks each endpoint under its first path. Round two asks the older names of those that were not there, and the
-endpoints that wait for another one (`only_if`).
+Round one asks each endpoint under its first path. Round two asks the older names of those that were not there, the
+endpoints that wait for another one (`only_if`), and again what tells one server from another: several may answer at one
+URL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ..evidence import Evidence, Failure, Origin
 from ..masking import Masker
@@ -18,8 +20,10 @@ from .targets import normalise, split_path
 __all__ = ["Endpoint", "normalise", "read_servers", "split_path"]
 
 MAX_WORKERS = 32
+AGAIN = 2  # how often that is asked again: a proxy may hand every second request to the same server
 NOT_THERE = ("404", "405")
 HUNG_S = 0.1  # what a further question to a hung server may cost, where requests have to queue
+_METRICS = "metrics"
 WHOLE_SERVER = ("refused", "dns", "unreachable", "tls", "timeout")
 
 
@@ -37,33 +41,46 @@ class _Question:
     target: str  # as the caller named it
     base: str
     endpoint: Endpoint
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # below the base, or a whole URL
 
 
 Answers = dict[_Question, list[Evidence]]
 
 
 def read_servers(
-    bases: Sequence[str], endpoints: Sequence[Endpoint], access_for: Callable[[str], Access], masker: Masker
+    bases: Sequence[str],
+    endpoints: Sequence[Endpoint],
+    access_for: Callable[[str], Access],
+    masker: Masker,
+    pages: Mapping[str, str] = MappingProxyType({}),
+    telling: Sequence[str] = (),
 ) -> list[Evidence]:
-    """A base that ends in the path of a known endpoint is asked for that one alone.
+    """A base that ends in the path of a known endpoint is asked for that one alone. `pages`: by base, the whole URL of
+    a metrics page that stands elsewhere. `telling`: the topics that tell servers apart, the best first.
 
     A server that cannot be reached at all is reported once, with topic "".
     """
     reader = _Reader(access_for, masker)
-    questions = [question for base in dict.fromkeys(bases) for question in _questions(base, endpoints)]
+    questions = [q for base in dict.fromkeys(bases) for q in _questions(base, endpoints, pages.get(base))]
     first = reader.ask([replace(q, paths=q.paths[:1]) for q in questions if not q.endpoint.only_if])
-    second = reader.ask(_second_round(questions, first))
+    repeated = [question for question in _to_repeat(questions, first, telling) for _ in range(AGAIN)]
+    second = reader.ask([*repeated, *_second_round(questions, first)])  # side by side: they meet different servers
     found = [_best(first, second, question) for question in questions]
-    return _once_per_dead_server([item for item in found if item is not None])
+    again = [item._replace(again=True) for q in dict.fromkeys(repeated) for item in second[q] if not item.failed]
+    return [*_once_per_dead_server([item for item in found if item is not None]), *again]
 
 
-def _questions(target: str, endpoints: Sequence[Endpoint]) -> list[_Question]:
+def _questions(target: str, endpoints: Sequence[Endpoint], page: str | None) -> list[_Question]:
     base, asked = split_path(target, [path for endpoint in endpoints for path in endpoint.paths])
     if asked:
         endpoint = next(e for e in endpoints if asked in e.paths)
-        return [_Question(target, base, replace(endpoint, only_if=""), (asked,))]
-    return [_Question(target, base, endpoint, endpoint.paths) for endpoint in endpoints]
+        questions = [_Question(target, base, replace(endpoint, only_if=""), (asked,))]
+    else:
+        questions = [_Question(target, base, endpoint, endpoint.paths) for endpoint in endpoints]
+    if page is None:
+        return questions
+    here = [q for q in questions if q.endpoint.topic != _METRICS]
+    return [*here, _Question(page, base, Endpoint(_METRICS, (page,)), (page,))]
 
 
 class _Reader:
@@ -89,14 +106,15 @@ class _Reader:
     def _get(self, job: tuple[_Question, str]) -> Evidence:
         question, path = job
         access = self._access_for(question.target)
-        if self._crowded and question.base in self._hung:
+        url, server = (path, path) if "://" in path else (question.base + path, question.base)
+        if self._crowded and server in self._hung:
             access = replace(access, timeout_s=min(access.timeout_s, HUNG_S))
-        evidence = get(question.base + path, access, self._masker, question.endpoint.topic)
+        evidence = get(url, access, self._masker, question.endpoint.topic)
         if _status(evidence) in WHOLE_SERVER:
-            self._hung.add(question.base)
+            self._hung.add(server)
         else:
-            self._hung.discard(question.base)
-        return evidence._replace(origin=Origin(self._masker.text(question.base)))
+            self._hung.discard(server)
+        return evidence._replace(origin=Origin(self._masker.text(question.base).rstrip(":")))
 
 
 def _in_turn(jobs: list[tuple[_Question, str]]) -> list[tuple[_Question, str]]:
@@ -122,6 +140,16 @@ def _second_round(questions: list[_Question], first: Answers) -> list[_Question]
         elif earlier and _status(earlier[0]) in NOT_THERE and question.paths[1:]:
             again.append(replace(question, paths=question.paths[1:]))
     return again
+
+
+def _to_repeat(questions: list[_Question], first: Answers, telling: Sequence[str]) -> list[_Question]:
+    """Of each server, the best of the telling questions that were answered."""
+    best: dict[str, _Question] = {}
+    for topic in telling:
+        for question in (replace(q, paths=q.paths[:1]) for q in questions if q.endpoint.topic == topic):
+            if question in first and not first[question][0].failed:
+                best.setdefault(question.base, question)
+    return list(best.values())
 
 
 def _best(first: Answers, second: Answers, question: _Question) -> Evidence | None:

@@ -11,7 +11,7 @@ from ..evidence import Content, Document, Evidence, Failure, Origin
 from ..masking import Masker
 from . import body, json_lines, json_text, metrics_text, shell
 from .file_kinds import unopened, unreadable
-from .handles import readable
+from .handles import TooMuchError, readable
 from .log_file import LogScan, read_log
 from .prefixes import strip
 
@@ -37,6 +37,8 @@ def read_file(path: str, scan: LogScan, masker: Masker, commands: re.Pattern[str
             return reader.read(handle)
     except OSError as error:
         return [reader.evidence(unopened(error))]
+    except TooMuchError as error:
+        return [reader.evidence(Failure("too large", str(error), "unpack it, and name the part that matters"))]
 
 
 def argv_of(text: str, masker: Masker) -> Evidence:

@@ -8,24 +8,29 @@ does the protocol: richer ones take longer to import than everything else that i
 from __future__ import annotations
 
 import base64
-import zlib
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection, IncompleteRead
-from ssl import CERT_NONE, SSLContext, SSLError, create_default_context
+from http.client import HTTPConnection, HTTPResponse, IncompleteRead
 from threading import Thread
 from time import monotonic
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from ..evidence import Content, Evidence, Failure, Origin
 from ..masking import Masker
 from . import body, failures
+from .connections import connect, connection_to
+from .targets import socket_of
+
+if TYPE_CHECKING:
+    from .unpack import Unpacker
 
 MAX_REDIRECTS = 3
 _CHUNK = 65536
 _ERROR_BODY = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)
-_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+_PACKED = {"gzip": False, "x-gzip": False, "deflate": True}  # may the header of the format be left out?
 
 
 @dataclass(frozen=True)
@@ -45,13 +50,16 @@ class Reply:
     phrase: str
     location: str
     text: str
-    cut: bool = False  # the connection broke before the announced end
+    cut: bool  # the connection broke before the announced end
+    scheme: str  # how the server wants its users to prove themselves, where it says so
 
 
 def get(url: str, access: Access, masker: Masker, topic: str = "") -> Evidence:
     content = _Request(url, access, masker).run()
     place = masker.text(url)
-    return Evidence(Origin(_base(place)), place, topic, datetime.now(timezone.utc), content)
+    unchecked = access.insecure and url.startswith("https:")
+    remark = "its certificate was not checked (--insecure)" if unchecked else ""
+    return Evidence(Origin(_base(place)), place, topic, datetime.now(timezone.utc), content, remark)
 
 
 def _base(url: str) -> str:
@@ -67,6 +75,7 @@ class _Request:
         self.deadline = monotonic() + access.timeout_s
         self.connection: HTTPConnection | None = None
         self.content: Content | None = None
+        self.received = 0  # bytes of a body
 
     def run(self) -> Content:
         thread = Thread(target=self._work, name="ullage-get", daemon=True)
@@ -75,14 +84,16 @@ class _Request:
         content = self.content
         if content is None:
             failures.break_off(self.connection)
-            return failures.timeout(self.access.timeout_s)
+            return failures.timeout(self.access.timeout_s, self.received)
         return content
 
     def _work(self) -> None:
         try:
             self.content = self._follow()
+        except TimeoutError:
+            self.content = failures.timeout(self.access.timeout_s, self.received)
         except Exception as error:  # every kind of trouble is a finding about the server, never a crash here
-            self.content = failures.from_error(error, self.access.timeout_s, self.masker)
+            self.content = failures.from_error(error, self.masker, own_ca=bool(self.access.cacert))
 
     def _follow(self) -> Content:
         url = self.url
@@ -97,12 +108,11 @@ class _Request:
         return Failure("redirect", f"more than {MAX_REDIRECTS} redirects", "check the path")
 
     def _ask(self, url: str) -> Reply:
-        parts = urlsplit(url)
-        connection = self.connection = _connection(parts, self.access, self._left())
+        access = self.access
+        connection = self.connection = connection_to(url, self._left(), access.cacert, insecure=access.insecure)
         try:
-            _connect(connection)
-            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            _send(connection, path, _headers(parts, self.access))
+            connect(connection)
+            _send(connection, _path(url), _headers(urlsplit(url), access))
             return self._read(connection.getresponse())
         finally:
             connection.close()
@@ -114,38 +124,79 @@ class _Request:
         return left
 
     def _read(self, response: HTTPResponse) -> Reply:
+        if response.status == 200 and response.headers.get_content_type() == "text/event-stream":
+            raise failures.EventStreamError
         limit = self.access.max_bytes if response.status == 200 else _ERROR_BODY
         data, cut = self._body(response, limit)
         if len(data) > limit and response.status == 200:
             raise failures.TooLargeError(limit)
         text = data.decode("utf-8", errors="replace")
-        return Reply(response.status, response.reason or "", response.headers.get("location") or "", text, cut)
+        location = response.headers.get("location") or ""
+        scheme = (response.headers.get("www-authenticate") or "").partition(" ")[0]
+        return Reply(response.status, response.reason or "", location, text, cut, scheme)
 
     def _body(self, response: HTTPResponse, limit: int) -> tuple[bytearray, bool]:
         """(body, was it cut short): never much more than `limit`, whatever it unpacks to."""
-        packed = response.headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate")
-        unpack = zlib.decompressobj(_GZIP_OR_ZLIB) if packed else None
+        unpacker = _unpacker(response.headers.get("content-encoding", ""))
         data = bytearray()
         try:
-            while len(data) <= limit and (chunk := response.read1(_CHUNK)):
-                data += unpack.decompress(chunk, limit + 1 - len(data)) if unpack else chunk
+            while len(data) <= limit and not unpacker.over and (chunk := response.read1(_CHUNK)):
+                self.received += len(chunk)
+                for piece in unpacker.pieces(chunk):
+                    data += piece
+                    if len(data) > limit:
+                        break
                 self._left()
         except IncompleteRead:
             return data, True
-        return data, bool(response.length) or (unpack is not None and not unpack.eof and bool(data))
+        return data, bool(response.length) or unpacker.cut
 
     def _content(self, reply: Reply) -> Content:
         if reply.status != 200:
-            return failures.from_status(reply.status, reply.phrase, reply.text, self.masker, bool(self.access.api_key))
+            proven = bool(self.access.api_key) or "@" in urlsplit(self.url).netloc
+            return failures.from_status(
+                reply.status, reply.phrase, reply.text, self.masker, scheme=reply.scheme, with_key=proven
+            )
         content = body.content_of(reply.text, self.masker)
         return failures.mark_cut(content) if reply.cut else content
+
+
+class _Plain:
+    """Stands where an Unpacker stands, for a body that is not packed."""
+
+    over = cut = False
+
+    def pieces(self, data: bytes) -> tuple[bytes]:
+        return (data,)
+
+
+def _unpacker(packing: str) -> Unpacker | _Plain:
+    """By the Content-Encoding of an answer. Some proxies pack although nobody asked."""
+    name = packing.strip().lower()
+    if name in ("", "identity"):
+        return _Plain()
+    if name not in _PACKED:
+        raise failures.PackingError(name)
+    from .unpack import Unpacker
+
+    return Unpacker(raw=_PACKED[name])
+
+
+def _path(url: str) -> str:
+    """What is asked for on the server that the URL names."""
+    at, parts = socket_of(url), urlsplit(url)
+    return ((at.below if at else parts.path) or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _onward(url: str, location: str) -> str | None:
     """Where a redirect leads to on the same server. None: elsewhere, or nowhere."""
     try:
-        onward = urljoin(url, location)
-        return onward if _same_server(urlsplit(url), urlsplit(onward)) else None
+        at = socket_of(url)
+        here = f"http://localhost{at.below}" if at else url  # behind a socket, servers believe to be that
+        onward = urljoin(here, location)
+        if not _same_server(urlsplit(here), urlsplit(onward)) or socket_of(onward):
+            return None
+        return f"{at.base}{onward.removeprefix('http://localhost')}" if at else onward
     except ValueError:  # no URL
         return None
 
@@ -166,36 +217,9 @@ def _headers(parts: SplitResult, access: Access) -> dict[str, str]:
         headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
     elif access.api_key:
         headers["Authorization"] = f"Bearer {access.api_key}"
+    if "%" in (parts.hostname or ""):  # the zone of an IPv6 address is this machine's business (RFC 6874)
+        headers["Host"] = re.sub(r"%[^\]]*", "", parts.netloc.rpartition("@")[2])
     return headers
-
-
-def _connection(parts: SplitResult, access: Access, timeout: float) -> HTTPConnection:
-    host = parts.hostname or ""
-    if parts.scheme != "https":
-        return HTTPConnection(host, parts.port or 80, timeout=timeout)
-    return HTTPSConnection(host, parts.port or 443, timeout=timeout, context=_tls(access))
-
-
-def _tls(access: Access) -> SSLContext:
-    """The system's certificates, and the one that was named beside them."""
-    context = create_default_context()
-    if access.cacert:
-        failures.check_ca_file(access.cacert)
-        context.load_verify_locations(access.cacert)
-    if access.insecure:
-        context.check_hostname = False
-        context.verify_mode = CERT_NONE
-    return context
-
-
-def _connect(connection: HTTPConnection) -> None:
-    """Tells a server that is not there from one that breaks off."""
-    try:
-        connection.connect()
-    except (SSLError, TimeoutError):
-        raise
-    except (OSError, UnicodeError) as error:  # the latter: a label of the host name is empty or too long
-        raise failures.NotConnectedError from error
 
 
 def _send(connection: HTTPConnection, path: str, headers: dict[str, str]) -> None:

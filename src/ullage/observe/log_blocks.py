@@ -15,6 +15,7 @@ _COLOUR = re.compile(rb"(?:\x1b|\\u001b|#033)\[[0-9;?]*[A-Za-z]")
 _COLOUR_HINTS = (b"\x1b[", b"\\u001b[", b"#033[")
 _BYTES_MESSAGE = re.compile(rb'"MESSAGE"\s*:\s*\[')
 _INDENTED = re.compile(rb"(?:[^\n]{0,200}?[\]:|Z] )?[ \t]{2,}[^\s]")
+_CUT = re.compile(rb"[^\n ]{0,200}(?: \|)? ?[0-9T:.Z+-]* ?std(?:out|err) P ")
 _DIGITS = b"0123456789"
 _KIND_BYTES = 32
 _MOST_CONTINUATIONS = 4
@@ -102,12 +103,13 @@ def _undecoded(text: bytes) -> Iterator[Match]:
 
 
 def _end(text: bytes, place: int) -> int:
-    """The end of the line, or of the last indented line that continues it."""
-    end = _line_end(text, place)
+    """The end of the line, or of the last line that continues it: an indented one, or one of a record that was cut."""
+    begin, end = text.rfind(b"\n", 0, place) + 1, _line_end(text, place)
     for _ in range(_MOST_CONTINUATIONS):
-        if text[end - 1 : end] != b"," or not _INDENTED.match(text, end + 1):
+        indented = text[end - 1 : end] == b"," and _INDENTED.match(text, end + 1)
+        if not (indented or _CUT.match(text, begin, end)):
             break
-        end = _line_end(text, end + 1)
+        begin, end = end + 1, _line_end(text, end + 1)
     return end
 
 

@@ -68,8 +68,8 @@ def _pieces(text: str) -> list[prefixes.Stripped]:
     """The records on the line, each joined with what continues it."""
     pieces: list[prefixes.Stripped] = []
     for piece in prefixes.records(text):
-        if pieces and prefixes.continues(pieces[-1].rest, piece.rest):
-            pieces[-1] = pieces[-1]._replace(rest=prefixes.join(pieces[-1].rest, piece.rest))
+        if pieces and prefixes.continues(pieces[-1], piece.rest):
+            pieces[-1] = prefixes.join(pieces[-1], piece)
         elif piece.rest:
             pieces.append(piece)
     return pieces

@@ -19,6 +19,7 @@ class Stripped(NamedTuple):
     pid: int | None
     time: str
     rest: str
+    partial: bool = False  # the container runtime cut the record here: the next line goes on
 
 
 SYSTEMD = "systemd"
@@ -45,10 +46,17 @@ _SYMBOL = re.compile(r"\[[^\w\s\[\]]{1,2}\] ")
 
 # Rust's own time stamp is followed by a level and a module path, and belongs to the program.
 _STAMP = re.compile(
-    rf"(?P<time>{_ISO}{_ZONE}) (?! ?(?:TRACE|DEBUG|INFO|WARN|ERROR) [\w:]+:)(?:(?:stdout|stderr) [FP] )?{_REST}"
+    rf"(?P<time>{_ISO}{_ZONE}) (?! ?(?:TRACE|DEBUG|INFO|WARN|ERROR) [\w:]+:)(?:std(?:out|err) (?P<flag>[FP]) )?{_REST}"
 )
 _COMPOSE = re.compile(rf"(?P<stream>[A-Za-z0-9][\w.@-]{{0,126}}) {{1,64}}\|(?: {_REST}|$)")
 _KUBECTL = re.compile(rf"\[(?P<stream>pod/[^\s\]]+)\] ?{_REST}")
+
+# `level=INFO ts=... msg="..."`: the message is the record.
+_LOGFMT_STARTS = ("level=", "time=", "ts=", "timestamp=", "lvl=", "logger=", "severity=", "caller=")
+_LOGFMT = re.compile(
+    r"""(?:[\w.]+=(?:"(?:[^"\\]|\\.)*"|[^\s"]*) +)*?(?:msg|message)="(?P<message>(?:[^"\\]|\\.)*)(?:"|$)"""
+)
+_LOGFMT_TIME = re.compile(r"""(?:^| )(?:time|ts|timestamp)=(?:"([^"]*)"|(\S+))""")
 
 _ENGINE_TAG = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[ \]]")
 _BREAK = re.compile(r"[\r\n]+")
@@ -67,7 +75,13 @@ def strip(line: str) -> Stripped:
         outer = _outermost(found.rest)
         if outer is None:
             break
-        found = Stripped(outer.stream or found.stream, outer.pid or found.pid, outer.time or found.time, outer.rest)
+        found = Stripped(
+            outer.stream or found.stream,
+            outer.pid or found.pid,
+            outer.time or found.time,
+            outer.rest,
+            outer.partial or found.partial,
+        )
     return found
 
 
@@ -82,9 +96,20 @@ def _outermost(text: str) -> Stripped | None:
         return _journal(match)
     match = _STAMP.fullmatch(text)
     if match:
-        return Stripped("", None, match["time"], match["rest"])
+        return Stripped("", None, match["time"], match["rest"], match["flag"] == "P")
+    if text.startswith(_LOGFMT_STARTS) and (match := _LOGFMT.match(text)):
+        return Stripped("", None, _logfmt_time(text), _unescaped(match["message"]))
     match = _KUBECTL.fullmatch(text) or _COMPOSE.fullmatch(text)
     return Stripped(match["stream"], None, "", match["rest"] or "") if match else None
+
+
+def _logfmt_time(text: str) -> str:
+    match = _LOGFMT_TIME.search(text)
+    return (match[1] or match[2]) if match else ""
+
+
+def _unescaped(quoted: str) -> str:
+    return clean(re.sub(r"\\(.)", lambda escape: {"n": " ", "t": "\t"}.get(escape[1], escape[1]), quoted))
 
 
 def _journal(match: re.Match[str]) -> Stripped:
@@ -129,10 +154,11 @@ def _unglued(text: str) -> list[str]:
     return [part.rstrip() for part in parts if part.strip()]
 
 
-def continues(previous: str, text: str) -> bool:
-    """An indented line after one that ends with a comma belongs to it."""
-    return previous.endswith(",") and _INDENTED.match(text) is not None
+def continues(previous: Stripped, text: str) -> bool:
+    """An indented line after one that ends with a comma belongs to it, and any line after a cut one."""
+    return previous.partial or (previous.rest.endswith(",") and _INDENTED.match(text) is not None)
 
 
-def join(previous: str, text: str) -> str:
-    return f"{previous} {text.strip()}"
+def join(previous: Stripped, piece: Stripped) -> Stripped:
+    rest = previous.rest + piece.rest if previous.partial else f"{previous.rest} {piece.rest.strip()}"
+    return previous._replace(rest=rest, partial=piece.partial)

@@ -27,8 +27,17 @@ class Page:
 
     def __init__(self) -> None:
         self.width = _width()
-        self._colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self.on_terminal = sys.stdout.isatty()
+        self._colours = self.on_terminal and not os.environ.get("NO_COLOR")
         self._lines: list[str] = []
+
+    def can_show(self, letters: str) -> bool:
+        """Does the encoding of the output have them?"""
+        try:
+            letters.encode(sys.stdout.encoding or "ascii")
+        except UnicodeError:
+            return False
+        return True
 
     def say(self, *parts: Part, indent: int = 0, hang: int = 0) -> None:
         """One paragraph; what does not fit on its first line hangs below it, `hang` columns deeper."""
@@ -38,6 +47,12 @@ class Page:
             text, self.width, initial_indent=" " * indent, subsequent_indent=deeper, break_on_hyphens=False
         )
         self._add(lines, parts)
+
+    def draw(self, lines: Sequence[Sequence[Part]]) -> None:
+        """Lines that are made for the width of the page, each of styled pieces."""
+        for line in lines:
+            pieces = (_in_style(words, style) if style and self._colours else words for words, style in line)
+            self._lines.append("".join(pieces).rstrip())
 
     def heading(self, text: str) -> None:
         self._lines.append("")

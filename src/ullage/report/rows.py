@@ -10,6 +10,7 @@ from ..capacity.limits import Limits
 from ..deployment import Answer
 from ..engines.server import Level, Role, Server
 from ..figure import Kind
+from ..findings.base import Finding
 from .model import Report
 from .words import plain, ratio, value_of
 
@@ -31,23 +32,32 @@ class Row(NamedTuple):
     in_prefill: str = ""  # of a chain
     why: str = ""
     remarks: tuple[str, ...] = ()
+    found: Limits | ChainLimits | None = None  # what the words were made of
+    prompt: int = 0
 
 
 def identity(server: Server) -> str:
     """`decode  DeepSeek-V4-Flash  SGLang 0.5.9  TP 4  http://...`"""
-    path = next((figure.value for name in _MODEL if (figure := server.figure(name)).known), None)
-    model = str(path).rstrip("/").rsplit("/", 1)[-1] if path else ""
+    return "  ".join((server.role.value, *who_runs(server), server.name))
+
+
+def who_runs(server: Server) -> tuple[str, ...]:
+    """The model, the engine with its version, and the ranks; of a router its workers."""
     version = server.figure("version")
+    if server.role is Role.ROUTER:
+        workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
+        return (f"{server.engine} {version.value}" if version.known else server.engine, workers)
     engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"
     ranks = " ".join(
         f"{short} {f.value}" for name, short in _RANKS if (f := server.figure(name)).known and f.value != 1
     )
-    if server.role is Role.ROUTER:
-        workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
-        return "  ".join(("router", engine if version.known else server.engine, workers, server.name))
-    return "  ".join(
-        part for part in (server.role.value, model or "model not known", engine, ranks, server.name) if part
-    )
+    return tuple(filter(None, (model_of(server) or "model not known", engine, ranks)))
+
+
+def model_of(server: Server) -> str:
+    """The model's name without its path, or nothing."""
+    path = next((figure.value for name in _MODEL if (figure := server.figure(name)).known), "")
+    return str(path).rstrip("/").rsplit("/", 1)[-1]
 
 
 def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
@@ -71,14 +81,15 @@ def _server_row(answer: Answer, server: Server) -> Row:
 def _row(answer: Answer, found: Limits | ChainLimits, binds: str, shares: bool) -> Row:
     label = f"full {answer.shape.total:,}" if answer.label == "full" else answer.label
     if not found.admits.known:
-        return Row(label, "not known", "not known", "", remarks=(f"not known: {found.admits.note}",))
+        return Row(label, "not known", "not known", "", remarks=(f"not known: {found.admits.note}",), found=found)
     if found.refused:
         remark = f"{label}: {found.refused.beyond}, longer than the {found.refused.what}"
-        return Row(label, "0", "0", binds, why=found.why, remarks=(remark,))
+        return Row(label, "0", "0", binds, why=found.why, remarks=(remark,), found=found)
     bound, mark = "<=" if found.at_most else "", "*" if found.perhaps_refused else ""
     admits, safe = (f"{bound}{value_of(figure)}{mark}" for figure in (found.admits, found.safe))
     in_prefill = value_of(found.in_prefill) if isinstance(found, ChainLimits) else ""
-    return Row(label, admits, safe, binds, in_prefill, found.why, tuple(_remarks(answer, found, shares)))
+    remarks = tuple(_remarks(answer, found, shares))
+    return Row(label, admits, safe, binds, in_prefill, found.why, remarks, found, answer.shape.prompt)
 
 
 def _remarks(answer: Answer, found: Limits | ChainLimits, shares: bool) -> Iterable[str]:
@@ -110,11 +121,37 @@ def sums(rows: Sequence[Row], asked: Sequence[str]) -> Iterable[str]:
     return [f"{row.label}: {row.why}" for row in rows if row.why and row.label in asked]
 
 
+def grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Worst first; the same finding on several servers together."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.id, finding.says, finding.advice), []).append(finding)
+    return list(groups.values())
+
+
+def not_read(report: Report) -> list[str]:
+    """What was asked for and could not be read, and why."""
+    lines = [
+        f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"
+    ]
+    lines += [f"{u.evidence.place}: {u.reason}" for u in report.unclaimed]
+    if absent := _absent(report):
+        lines.append("not served: " + ", ".join(absent))
+    return lines
+
+
+def _absent(report: Report) -> list[str]:
+    """Endpoints that a worker of its kind could serve, and does not. That a router is no worker is nothing to tell."""
+    routers = {s.name for s in report.deployment.routers}
+    failed = [e for e, f in report.failed if f.status == "404"]
+    return [e.place for e in failed if e.origin.target not in routers and e.topic != "workers"]
+
+
 def usage_rows(server: Server) -> Iterable[tuple[str, str]]:
     """What is in use now, as far as it is known."""
     if server.role is Role.ROUTER:
-        return _router_usage(server)
-    return (*_worker_usage(server), *_host_cache(server))
+        return router_usage(server)
+    return (*_worker_usage(server), *host_cache(server))
 
 
 def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
@@ -153,7 +190,7 @@ def _may_cache(level: Level) -> bool:
     return level.evictable.known and level.evictable.kind is not Kind.DEFAULT
 
 
-def _host_cache(server: Server) -> Iterable[tuple[str, str]]:
+def host_cache(server: Server) -> Iterable[tuple[str, str]]:
     """The tier in host memory, apart: it is for reuse and adds nothing to what fits."""
     total, held = server.figure("hicache_host_total_tokens"), server.use("hicache_host_used_tokens")
     allocated = server.figure("hicache_host_gb")
@@ -169,7 +206,7 @@ def _host_cache(server: Server) -> Iterable[tuple[str, str]]:
     yield "host cache", f"{told}; for reuse only, it raises no limit"
 
 
-def _router_usage(server: Server) -> Iterable[tuple[str, str]]:
+def router_usage(server: Server) -> Iterable[tuple[str, str]]:
     for worker in server.workers:
         healthy = server.use(f"healthy {worker}")
         yield "worker", worker + ("" if not healthy.known else ", healthy" if healthy.value else ", unhealthy")

@@ -8,24 +8,28 @@ from ..deployment import reach_of, total_context
 from ..engines.server import Role, Server
 from ..findings.base import Confidence, Finding, Severity
 from .model import Report
-from .page import Column, Page
-from .rows import Row, consequences, identity, rows_of, sums, usage_rows
+from .page import Column, Page, Part
+from .rows import Row, consequences, grouped, identity, not_read, rows_of, sums, usage_rows
 from .sources import source_lines
 from .words import told, value_of, with_unit
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _LABEL = 23  # columns of a label and the space after it
+_PLOTTED = 60  # columns of a terminal from which on the limits are plotted
+_FINEST_PLOTTED = 1.03  # a column of a plot is wider than this
 _EVIDENCE_SHOWN = 4  # figures of a finding on the screen; the JSON has all
 
 
-def print_report(report: Report, *, sources: bool = False) -> None:
+def print_report(report: Report, *, sources: bool = False, plot: bool | None = None) -> None:
+    """`plot`: draw the limits too; None where the page is a terminal that is wide enough."""
     page = Page()
     for echo in report.echoes:
         page.say((echo, "dim"))
     for server in report.deployment.servers:
         page.say((identity(server), "bold"))
     if report.answers:
-        _limits(page, report)
+        wanted = page.on_terminal and page.width >= _PLOTTED if plot is None else plot
+        _limits(page, report, wanted and page.can_show("█░"))
     for server in report.deployment.servers:
         _server(page, server)
     _findings(page, report.findings)
@@ -35,14 +39,26 @@ def print_report(report: Report, *, sources: bool = False) -> None:
     page.show()
 
 
-def _limits(page: Page, report: Report) -> None:
+def _limits(page: Page, report: Report, plot: bool) -> None:
     if report.deployment.no_chain:
         page.say((report.deployment.no_chain, "dim"))
+    plots = _plots(report, page.width) if plot else {}
     for title, rows in rows_of(report):
         page.heading(title)
         _limit_table(page, rows)
+        page.draw(plots.get(title, ()))
         for line in (*sums(rows, report.asked), *consequences(rows)):
             page.say((line, "dim"), indent=2)
+
+
+def _plots(report: Report, width: int) -> dict[str, Sequence[Sequence[Part]]]:
+    """The plot of each table, by its title."""
+    from .curve import curves_of
+    from .plot import plot
+
+    titles = [title for title, _ in rows_of(report)]
+    curves = curves_of(report.deployment, _FINEST_PLOTTED)
+    return {title: plot(curve, width) for title, curve in zip(titles, curves, strict=True)}
 
 
 def _limit_table(page: Page, rows: Sequence[Row]) -> None:
@@ -68,12 +84,21 @@ def _server(page: Page, server: Server) -> None:
 
 def _setting_table(page: Page, server: Server) -> None:
     columns = [Column(""), Column("asked for", right=True), Column("in effect", right=True), Column("")]
-    marks = [f"<- {setting.why or 'differs'}" if setting.differs else "" for setting in server.settings]
+    shown = [s for s in server.settings if s.effective.known or s.requested.known]
+    marks = [f"<- {setting.why or 'differs'}" if setting.differs else "" for setting in shown]
     rows = [
         (setting.label, value_of(setting.requested), value_of(setting.effective), mark)
-        for setting, mark in zip(server.settings, marks, strict=True)
+        for setting, mark in zip(shown, marks, strict=True)
     ]
-    page.table(columns, rows, [(mark, "yellow") for mark in marks])
+    if rows:
+        page.table(columns, rows, [(mark, "yellow") for mark in marks])
+    reasons: dict[str, list[str]] = {}
+    for setting in server.settings:
+        if setting not in shown:
+            reasons.setdefault(setting.requested.note.removeprefix("not set: "), []).append(setting.label)
+    if reasons:
+        told = "; ".join(f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items())
+        page.fact("not stated", told, _LABEL)
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:
@@ -107,12 +132,9 @@ def _longest(server: Server) -> str:
 
 
 def _findings(page: Page, findings: Sequence[Finding]) -> None:
-    """Worst first; the same finding on several servers is told once, with all of them."""
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.id, finding.says, finding.advice), []).append(finding)
+    groups = grouped(findings)
     page.heading(f"Findings ({len(groups)})" if groups else "Findings: none")
-    for found in groups.values():
+    for found in groups:
         first, where = found[0], ", ".join(finding.where for finding in found)
         sure = "" if first.confidence is Confidence.HIGH else f" ({first.confidence.value} confidence)"
         page.say((first.severity.value, _STYLES[first.severity]), (f" {first.id}", "bold"), (f"{sure}  {where}", ""))
@@ -123,23 +145,10 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
 
 
 def _not_read(page: Page, report: Report) -> None:
-    lines = [
-        f"{e.place}: {f.reason}{'; ' + f.advice if f.advice else ''}" for e, f in report.failed if f.status != "404"
-    ]
-    lines += [f"{u.evidence.place}: {u.reason}" for u in report.unclaimed]
-    if absent := _absent(report):
-        lines.append("not served: " + ", ".join(absent))
-    if lines:
+    if lines := not_read(report):
         page.heading("Not read")
         for line in lines:
             page.say((line, ""), indent=2)
-
-
-def _absent(report: Report) -> list[str]:
-    """Endpoints that a worker of its kind could serve, and does not. That a router is no worker is nothing to tell."""
-    routers = {s.name for s in report.deployment.routers}
-    failed = [e for e, f in report.failed if f.status == "404"]
-    return [e.place for e in failed if e.origin.target not in routers and e.topic != "workers"]
 
 
 def _sources(page: Page, report: Report) -> None:

@@ -47,7 +47,7 @@ _SPEED = r"\( *NUM ms per token, +(?P<{}_tok_s>NUM) tokens"
 
 
 def _rule(step: Step, needle: str, pattern: str) -> LineRule:
-    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" MIB", r" +MiB")))
+    return LineRule(step, needle, pattern.replace("NUM", _NUM).replace(" MIB", r" +MiB"))
 
 
 # (step, a literal that stands in every such line, the quantities as named groups); the first that fits counts.

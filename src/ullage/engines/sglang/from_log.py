@@ -17,7 +17,9 @@ from .log_start import rank_figures, start_figures
 from .log_usage import usage_figures
 from .starts import Start, servers_of, starts_of
 
-_REFUSALS = frozenset({"refused_mem_fraction"})  # what a line of refusal states; other troubles state more
+_REFUSALS = frozenset(
+    {"refused_mem_fraction", "least_mem_fraction"}
+)  # what a line of refusal states; other troubles state more
 _ABSURD = re.compile(r"\b(?:max_total_num_tokens|max_running_requests|context_len)=(?:0\b|-\d+|\d{16,})")
 _FOLLOWED = "a start with another port or role follows in this log: whether this server still runs is not known"
 

@@ -37,7 +37,7 @@ _GB = r" ?GB"
 
 
 def _rule(step: Step, needle: str, pattern: str) -> LineRule:
-    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM).replace(" GB", _GB)))
+    return LineRule(step, needle, pattern.replace("NUM", _NUM).replace(" GB", _GB))
 
 
 # (step, a literal that stands in every such line, the quantities as named groups)
@@ -147,7 +147,11 @@ _RULES = (
     _rule(Step.NOTE, "Uvicorn running on", r"Uvicorn running on https?://(?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+)"),
     _rule(Step.SUMMARY, "ax_total_num_token", r"^[Mm]ax_total_num_tokens?=(?P<max_total_num_tokens>\d+)"),
     _rule(Step.READY, "fired up and ready to roll", r"fired up"),
-    _rule(Step.TROUBLE, "leave no GPU memory for the KV cache", r"--mem-fraction-static=(?P<refused_mem_fraction>NUM)"),
+    _rule(
+        Step.TROUBLE,
+        "leave no GPU memory for the KV cache",
+        r"--mem-fraction-static=(?P<refused_mem_fraction>NUM)(?:.*? above (?P<least_mem_fraction>NUM))?",
+    ),
     _rule(Step.TROUBLE, "Not enough memory. Please try", r"Not enough memory"),
     _rule(Step.TROUBLE, "Scheduler hit an exception", r"(?P<exception>Scheduler hit an exception)"),
     _rule(

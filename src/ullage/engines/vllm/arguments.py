@@ -46,6 +46,8 @@ _SHORT = {
     "q": "quantization",
     "sc": "speculative_config",
 }
+# Connectors between a prefill and a decode server; others (LMCache, Offloading, SharedStorage ...) keep KV elsewhere.
+_PAIRS = re.compile(r"nixl|mooncake(?!store)|nccl|moriio|p2p", re.IGNORECASE)
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _FIELD = re.compile(
@@ -108,13 +110,14 @@ def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = 
 
 
 def role_of(args: Mapping[str, Figure]) -> Role:
-    """By `kv_role`. Connectors that serve both ways ("kv_both", as most set-ups say) tell nothing; without a connector
-    a server is whole.
+    """By `kv_role`. A connector of pairs that serves both ways ("kv_both", as most set-ups say) does not tell the side;
+    with one that only keeps or offloads KV, or without any, a server is whole.
     """
-    role = args.get("kv_role")
-    if role is None:
-        return Role.UNKNOWN if "kv_connector" in args else Role.UNIFIED
-    return {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE}.get(str(role.value), Role.UNKNOWN)
+    role, connector = args.get("kv_role"), args.get("kv_connector")
+    stated = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE}.get(str(role.value) if role else "")
+    if stated is not None:
+        return stated
+    return Role.UNKNOWN if connector is not None and _PAIRS.search(str(connector.value)) else Role.UNIFIED
 
 
 def _nested(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:

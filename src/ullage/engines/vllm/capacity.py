@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...figure import Figure, derived, inferred, missing
 from ..join import Joined
 from .layout import Decision
@@ -20,6 +22,7 @@ def capacity_figures(joined: Joined, decision: Decision) -> dict[str, Figure]:
         tokens = total.count * block.count * context_parallel(joined)
         figures["pool_tokens"] = derived("pool_tokens", tokens, "tokens", (total, block), note)
     figures.update(_of_request(joined, decision, usable))
+    figures.update(_printed(joined, decision))
     available = joined.effective.get("available_kv_gib")
     if available is not None and total.known:
         size = round(available.number * GIB / total.number)
@@ -43,6 +46,8 @@ def _of_request(joined: Joined, decision: Decision, usable: Figure) -> dict[str,
         figures["fixed_blocks_per_request"] = make(
             "fixed_blocks_per_request", layout.fixed, "blocks", (usable,), f"held whatever its length: {layout.kind}"
         )
+        slope = float(layout.slope)
+        figures["blocks_per_token"] = make("blocks_per_token", slope, "blocks", (usable,), "beyond what is fixed")
     return figures
 
 
@@ -69,15 +74,28 @@ def _over(engines: int, note: str) -> str:
     return note if engines == 1 else f"{note}, over {engines} engines"
 
 
-def printed_note(joined: Joined, decision: Decision) -> str:
-    """What "KV cache size" is not, where it is not the capacity."""
+def _printed(joined: Joined, decision: Decision) -> dict[str, Figure]:
+    """What "KV cache size" is, where it is not the capacity."""
     printed, stated = joined.effective.get("kv_cache_size_tokens"), stated_of(joined)
     if printed is None:
-        return ""
-    told = f"the engine prints {printed.count:,} tokens, which is no capacity: "
+        return {}
     if stated.is_divided:
-        return f"{told}builds before 0.20.2 divide the pool by the groups of layers"
-    several = decision.layout is None or len(decision.layout.asked.groups) > 1
-    if several and stated.length:
-        return f"{told}it is what requests of {stated.length:,} tokens would hold; shorter ones hold less together"
-    return ""
+        meaning, note = "pool / groups", "builds before 0.20.2 divide the pool by the groups of layers"
+    elif stated.length and (decision.layout is None or len(decision.layout.asked.groups) > 1):
+        meaning, note = "concurrency x max_model_len", f"it is what requests of {stated.length:,} tokens would hold"
+    else:
+        return {}
+    return {"kv_cache_size_meaning": derived("kv_cache_size_meaning", meaning, "", (printed,), note)}
+
+
+def cost_note(figures: Mapping[str, Figure]) -> str:
+    """What a request costs, where it is more than its tokens: a fixed part and a slope, in blocks and in bytes."""
+    fixed, slope, size = (figures.get(n) for n in ("fixed_blocks_per_request", "blocks_per_token", "bytes_per_block"))
+    if fixed is None or slope is None or not fixed.number:
+        return ""
+    growth = f"one more for every {1 / slope.number:,.0f} tokens" if slope.number else "no more for its tokens"
+    told = f"a request takes up to {fixed.count:,} blocks whatever its length, and {growth}"
+    if size is None:
+        return told
+    each = slope.number * size.number / 1024
+    return f"{told}: {fixed.number * size.number / GIB:,.2f} GiB, and {each:,.2f} KiB a token"

@@ -20,6 +20,7 @@ from .use import over_engines
 
 _MOST = frozenset(["weights_gib", "graph_gib", "load_s", "graph_s", "init_s", "consumed_gib", "num_preemptions"])
 _NO_FIGURES = frozenset(["arguments", "config", "unit", "signal", "stopping", "refused", "died", "expired_request"])
+_OF_INTERVAL = frozenset(["num_preemptions"])  # since the line of statistics before
 _RANKS = frozenset(["world_size", "dp_rank", "pp_rank", "tp_rank"])
 _OF_CONFIG = (
     *("max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "enforce_eager"),
@@ -77,6 +78,8 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     figures = {**_config(start, evidence), **figures}
     if ready := next(start.of(Step.READY, Step.STATS), None):
         figures["ready"] = figure_of("ready", True, evidence, ready)
+    elif (refusal := refusal_of(start)) is not None:
+        figures["start_refused"] = figure_of("start_refused", refusal_words(refusal), evidence, refusal)
     return {**_workers_counted(start, evidence), **figures, **_engines_counted(start, evidence)}
 
 
@@ -168,7 +171,8 @@ def _workers_counted(start: Start, evidence: Evidence) -> dict[str, Figure]:
 def _last(events: list[Event], evidence: Evidence) -> dict[str, Figure]:
     """The last statistics of one engine."""
     event = events[-1]
-    figures = {n: figure_of(n, v, evidence, event) for n, v in event.values.items() if not isinstance(v, str)}
+    counted = [(n, v) for n, v in event.values.items() if not isinstance(v, str) and n not in _OF_INTERVAL]
+    figures = {n: figure_of(n, v, evidence, event) for n, v in counted}
     share = figures.get("kv_cache_usage_percent")
     if share is not None:
         figures["kv_cache_usage_perc"] = derived(
@@ -190,8 +194,13 @@ def _before(start: Start, evidence: Evidence) -> dict[str, Figure]:
 
 
 def _counted(start: Start, evidence: Evidence) -> dict[str, Figure]:
-    """Transfers that expired and engines that died, in the lines that were read."""
+    """Preemptions, transfers that expired and engines that died, in the lines that were read."""
     found = {}
+    preempting = [e for e in start.of(Step.STATS) if e.values.get("num_preemptions")]
+    if preempting:  # each line counts those of its interval (v1/metrics/loggers.py)
+        total = sum(int(e.values["num_preemptions"]) for e in preempting)
+        name = "preemptions_in_log"
+        found[name] = Figure(name, total, unit_of(name), Kind.READ, source_of(evidence, preempting[-1]))
     for name, key in (("kv_expired_reqs_in_log", "expired_request"), ("engine_deaths_in_log", "died")):
         events = [e for e in start.events if key in e.values]
         if events:
@@ -207,10 +216,9 @@ def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
 def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
     if start.overlaps:
         yield "two servers started into this log at the same time: give each its own log, to tell their lines apart"
-    refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
-    if refused and not start.ready:
-        told = next((e for e in refused if "refused" not in e.values), refused[0])
-        yield f"the server refused to start: {told.line.text.rpartition('Error: ')[2][:260]}"
+    refusal = refusal_of(start)
+    if refusal is not None:
+        yield f"the server refused to start: {refusal_words(refusal)}"
     elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
         yield "the server was stopped: its last lines say so"
     elif not start.overlaps and not effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:
@@ -220,6 +228,18 @@ def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
             if begun and not start.ready
             else "the start-up lines are not in this log"
         )
+
+
+def refusal_of(start: Start) -> Event | None:
+    """Why the start failed: the record that states figures, else the first that says so."""
+    refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
+    if start.ready or not refused:
+        return None
+    return next((e for e in refused if "refused" not in e.values), refused[0])
+
+
+def refusal_words(event: Event) -> str:
+    return event.line.text.rpartition("Error: ")[2][:260]
 
 
 def _after_stop(start: Start) -> list[Event]:

@@ -43,9 +43,16 @@ class Layout:
         return sum(group.units(tokens) for group in self.asked.groups)
 
     @property
+    def slope(self) -> Fraction:
+        """Blocks for each token of a long request: of the groups without a window."""
+        return sum((Fraction(group.per_token) for group in self.asked.groups if group.window is None), Fraction(0))
+
+    @property
     def fixed(self) -> int:
-        """Blocks that a request holds whatever its length, beyond its first token's."""
-        return sum(group.fixed for group in self.asked.groups)
+        """Blocks of a long request that do not grow with its length: recurrent states, and windows with what is in
+        flight.
+        """
+        return sum(g.fixed if g.window is None else g.units(g.window) for g in self.asked.groups)
 
 
 def one_group(block: int, *, parallel: int = 1, shares: bool = False, draft: int = 0) -> Layout:

@@ -143,11 +143,13 @@ def _by_tokens(stated: Stated, printed: int, length: int) -> Decision:
         layout = deepseek_v4(stated.in_flight[0], shares=stated.shares, draft=stated.draft)
         request = layout.blocks(length)
         return Decision(layout, -(-printed * request // length), request, False, f"{layout.kind} by the model's name")
-    if stated.enlarged_block or layers is Layers.STATES:
-        return _states(stated, printed, length)
     divided_would_show = stated.release is not None and stated.release < TOKENS_ARE_CONCURRENCY
-    if not stated.is_divided and (layers is Layers.PLAIN or (divided_would_show and layers is None)):
+    if stated.enlarged_block:
+        return _states(stated, printed, length)
+    if not stated.is_divided and (layers is Layers.PLAIN or (divided_would_show and layers is not Layers.WINDOWS)):
         return _plain(stated, printed, length, divided_would_show)
+    if layers is Layers.STATES:
+        return _states(stated, printed, length)
     if layers is None and not stated.is_divided and printed % _BLOCK == 0 and length % _BLOCK == 0:
         decided = _plain(stated, printed, length, agrees=False)
         return decided._replace(

@@ -53,7 +53,7 @@ _ENGINE = re.compile(r"EngineCore_?(?:DP)?(\d+)|\bDP(\d+)")
 
 
 def _rule(step: Step, needle: str, pattern: str) -> LineRule:
-    return LineRule(step, needle, re.compile(pattern.replace("NUM", _NUM)))
+    return LineRule(step, needle, pattern.replace("NUM", _NUM))
 
 
 # (step, a literal that stands in every such record, the quantities as named groups)
@@ -70,6 +70,7 @@ _RULES = (
         r" (?P<config>.*)",
     ),
     _rule(Step.NOTE, "Resolved architecture: ", r"Resolved architectures?: \[?'?(?P<architecture>\w+)"),
+    _rule(Step.NOTE, "Found ulimit of ", r"Found ulimit of (?P<open_files_limit>\d+)"),
     _rule(Step.NOTE, "Using max model len ", r"Using max model len (?P<max_model_len>\d+)"),
     _rule(Step.NOTE, "max_num_batched_tokens=", r"max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)"),
     _rule(Step.NOTE, "synchronous scheduling is", r"synchronous scheduling is (?P<async_scheduling>enabled|disabled)"),

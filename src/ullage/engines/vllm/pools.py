@@ -14,6 +14,7 @@ from ..server import Role
 from ..version import release_of
 from .admission import PromptFits
 from .families import Family, Layers, family_of
+from .groups import V4_BLOCK
 from .layout import Decision, Stated, decide
 from .size import longest
 
@@ -53,7 +54,10 @@ def stated_of(joined: Joined) -> Stated:
 
 
 def block_of(joined: Joined) -> Figure:
-    """Tokens of a block of the attention layers."""
+    """Tokens of a block of the attention layers. DeepSeek-V4's page states the least of its groups' (issue 51163)."""
+    family = model_family(joined)
+    if family is not None and family.layers is Layers.DEEPSEEK_V4:
+        return default("block_size", V4_BLOCK, "tokens", "vLLM's main block for DeepSeek-V4")
     names = ("effective_attention_block_size", "hybrid_block_size", "block_size")
     stated = next((f for n in names if (f := joined.effective.get(n)) and type(f.value) is int), None)
     asked = joined.args.get("block_size")
@@ -267,6 +271,9 @@ def pool_reason(joined: Joined) -> str:
 def ceilings_of(joined: Joined, decision: Decision) -> tuple[Ceiling, ...]:
     context = joined.effective.get("max_model_len") or _asked_length(joined)
     found = [Ceiling("context length", context, "refused with 400")]
+    chunked, budget = joined.known("enable_chunked_prefill"), joined.effective.get("max_num_batched_tokens")
+    if chunked is not None and chunked.value is False and budget is not None:
+        found.append(Ceiling("token budget of a step, for prefill is not chunked", budget, "refused"))
     reach = longest_that_fits(joined, decision)
     if reach is not None:
         found.append(

@@ -13,8 +13,8 @@ from ..join import Joined, join
 from ..levels import level_of
 from ..server import Level, Queue, Rank, Role, Server
 from ..trust import Trust
-from .arguments import from_argv, is_vllm
-from .capacity import capacity_figures, printed_note, total_context
+from .arguments import from_argv, is_vllm, role_of
+from .capacity import capacity_figures, cost_note, total_context
 from .from_endpoints import from_config, from_models, from_version
 from .layout import Decision
 from .pools import ceilings_of, decision_of, engines_of, pools_of
@@ -89,11 +89,12 @@ def servers(facts: Sequence[Facts]) -> list[Server]:
 def _server(joined: Joined) -> Server:
     joined.role = _role(joined)
     decision = decision_of(joined)
+    figures = _figures(joined, decision)
     return Server(
         name=_name(joined),
         engine="vLLM",
         role=joined.role,
-        figures=_figures(joined, decision),
+        figures=figures,
         settings=settings_of(joined, decision),
         pools=pools_of(joined, decision),
         ceilings=ceilings_of(joined, decision),
@@ -108,16 +109,14 @@ def _server(joined: Joined) -> Server:
         earlier=joined.earlier,
         disagreements=joined.disagreements,
         evidence=tuple({id(part.evidence): part.evidence for part in joined.parts}.values()),
-        notes=_notes(joined, decision),
+        notes=_notes(joined, figures),
     )
 
 
 def _role(joined: Joined) -> Role:
-    """A connector without a role of its own says that the server is one side, and not which."""
+    """What one side alone counts, else what the arguments say."""
     told = {part.role for part in joined.parts} & {Role.PREFILL, Role.DECODE}
-    if len(told) == 1:
-        return told.pop()
-    return Role.UNKNOWN if "kv_connector" in joined.args else Role.UNIFIED
+    return told.pop() if len(told) == 1 else role_of(joined.args)
 
 
 def _figures(joined: Joined, decision: Decision) -> dict[str, Figure]:
@@ -191,9 +190,8 @@ def _name(joined: Joined) -> str:
     return f"{name} (port {port.value})" if port else name
 
 
-def _notes(joined: Joined, decision: Decision) -> tuple[str, ...]:
-    notes = [note for part in joined.parts for note in part.notes]
-    notes.append(printed_note(joined, decision))
+def _notes(joined: Joined, figures: Mapping[str, Figure]) -> tuple[str, ...]:
+    notes = [*(note for part in joined.parts for note in part.notes), cost_note(figures)]
     if joined.role is Role.UNKNOWN:
         connector = joined.args["kv_connector"].value
         notes.append(

@@ -11,6 +11,7 @@ from ..events import Event
 from .arguments import printed
 from .lines import Step, events_of
 
+_AROUND = (Step.UNIT_STARTED, Step.RESTARTED, Step.STOPPED)  # by themselves these are no start
 _UNDER_WAY = (Step.CONFIG, Step.LOADED, Step.MEMORY, Step.KV, Step.READY, Step.STATS, Step.TROUBLE, Step.STOPPED)
 
 
@@ -62,7 +63,7 @@ def starts_of(log: Log) -> list[Start]:
         starts[-1].events.append(event)
         if event.step is Step.ARGS:
             _mark_overlap(starts)
-    return [start for start in starts if any(e.step not in (Step.UNIT_STARTED, Step.RESTARTED) for e in start.events)]
+    return [start for start in starts if any(e.step not in _AROUND for e in start.events)]
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
@@ -79,7 +80,7 @@ def servers_of(starts: list[Start]) -> list[list[Start]]:
 
 def _begins_anew(current: Start, event: Event) -> bool:
     if event.step in (Step.UNIT_STARTED, Step.RESTARTED):
-        return not all(e.step in (Step.UNIT_STARTED, Step.RESTARTED) for e in current.events)
+        return not all(e.step in _AROUND[:2] for e in current.events)
     if event.step in (Step.VERSION, Step.ARGS):
         return any(current.has(step) for step in (*_UNDER_WAY, *((Step.ARGS,) if event.step is Step.ARGS else ())))
     if event.step is Step.CONFIG:

@@ -1,0 +1,110 @@
+"""Findings about a start that was refused: by how much, and what would start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..deployment import Deployment
+from ..engines.server import Server
+from ..figure import Figure, derived
+from ..units import floor_to
+from .base import Hit, Severity, rule
+
+
+@rule("start-refused", Severity.ERROR, "The last start was refused: it does not fit")
+def start_refused(deployment: Deployment) -> Iterator[Hit]:
+    """The engine found before it served anything that what was asked for does not fit into the GPU's memory, and gave
+    up. A unit that restarts it will see the same again.
+
+    vLLM wants the KV of one full-length request in the pool (V0: in tokens), and as much free memory at the start as
+    `--gpu-memory-utilization` promises it. SGLang wants something left beside the weights. Only the last start counts.
+    """
+    for server in deployment.workers:
+        if server.figure("ready").known or server.usage:
+            continue
+        found = next((hit for tell in _REFUSALS if (hit := tell(server)) is not None), None)
+        if found is not None:
+            yield found
+
+
+def _short_of_kv(server: Server) -> Hit | None:
+    """vLLM V1: GiB of one full-length request against those of the pool."""
+    needed, held = server.figure("needed_kv_gib"), server.figure("available_kv_gib")
+    length, fits = server.figure("max_model_len"), server.figure("estimated_max_model_len")
+    if not (needed.known and held.known and length.known):
+        return None
+    short = derived(
+        "short_of_kv_gib", round(needed.number - held.number, 2), "GiB", (needed, held), "needed - available"
+    )
+    longest = fits.count if fits.known else floor_to(int(length.number * held.number / needed.number), 16)
+    tokens = f", {length.count - longest:,} tokens" if longest else ""
+    shorter = f"set --max-model-len {longest}, or " if longest else ""
+    return Hit(
+        server.name,
+        f"one request of {length.count:,} tokens needs {needed.number:,.2f} GiB of KV, and {held.number:,.2f} GiB are"
+        f" there: {short.number:,.2f} GiB{tokens} short",
+        (needed, held, short, *((fits,) if fits.known else ())),
+        f"{shorter}{_more_memory(server, short)}",
+    )
+
+
+def _more_memory(server: Server, short: Figure) -> str:
+    """The share that would hold it, where the GPU's memory is known; rounded up."""
+    total, share = server.figure("total_gib"), server.figure("gpu_memory_utilization")
+    if not (total.known and share.known and total.number):
+        return f"give the pool {short.number:,.2f} GiB more on each GPU (--gpu-memory-utilization, fp8 KV, more GPUs)"
+    wanted = -int(-100 * (share.number + short.number / total.number) // 1) / 100
+    if wanted >= 1:
+        return "use more GPUs or an fp8 KV cache: no --gpu-memory-utilization holds it"
+    return f"--gpu-memory-utilization {wanted:.2f}"
+
+
+def _short_of_tokens(server: Server) -> Hit | None:
+    """vLLM V0: tokens of the context against those of the pool."""
+    length, pool = server.figure("max_model_len"), server.figure("kv_cache_size_tokens")
+    if not (server.figure("start_refused").known and length.known and pool.known and length.number > pool.number):
+        return None
+    return Hit(
+        server.name,
+        f"the context is {length.count:,} tokens, the pool holds {pool.count:,}: {length.count - pool.count:,} short",
+        (length, pool),
+        f"set --max-model-len {pool.count}, or raise --gpu-memory-utilization",
+    )
+
+
+def _short_of_free_memory(server: Server) -> Hit | None:
+    """vLLM: what is free when it starts against the share that it was promised."""
+    free, wanted, total = (server.figure(name) for name in ("free_gib", "budget_gib", "total_gib"))
+    if not (free.known and wanted.known and total.known and free.number < wanted.number and total.number):
+        return None
+    fits = int(100 * free.number / total.number) / 100
+    return Hit(
+        server.name,
+        f"{free.number:,.2f} of {total.number:,.2f} GiB were free, and the share asks for {wanted.number:,.2f}:"
+        f" {wanted.number - free.number:,.2f} GiB short",
+        (free, wanted, total),
+        f"end what else holds the GPU, or set --gpu-memory-utilization {fits:.2f}",
+    )
+
+
+def _short_of_fraction(server: Server) -> Hit | None:
+    """SGLang: the weights alone take what the fraction allows."""
+    refused, least = server.figure("refused_mem_fraction"), server.figure("least_mem_fraction")
+    if not refused.known or server.figure("max_total_num_tokens").known:
+        return None
+    above = f": the weights alone take {least.number:g}" if least.known else ""
+    value = f" {min(least.number + 0.03, 0.99):.2f}" if least.known else ""
+    return Hit(
+        server.name,
+        f"--mem-fraction-static {refused.number:g} leaves nothing for the pool{above}",
+        (refused, *((least,) if least.known else ())),
+        f"see that nothing else holds the GPUs, and raise --mem-fraction-static{value}; or use more GPUs",
+    )
+
+
+def _refused_otherwise(server: Server) -> Hit | None:
+    words = server.figure("start_refused")
+    return Hit(server.name, f"{words.value}", (words,), "read the lines before it in the log") if words.known else None
+
+
+_REFUSALS = (_short_of_kv, _short_of_free_memory, _short_of_tokens, _short_of_fraction, _refused_otherwise)

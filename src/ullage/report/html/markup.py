@@ -1,0 +1,52 @@
+"""Markup from Python: text is escaped unless it is markup already."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # no HTML document may hold these
+
+
+class Html(str):
+    """A piece of markup."""
+
+    __slots__ = ()
+
+
+Attribute = str | int | float | bool | None
+
+
+def text(words: str) -> Html:
+    """Words as markup; what no document may hold becomes the sign for it."""
+    return words if isinstance(words, Html) else Html(escape(_CONTROL.sub("\ufffd", words)))
+
+
+def tag(name: str, *children: str, **attributes: Attribute) -> Html:
+    """`tag("td", "a < b", class_="n")`. An attribute that is None or False is left out, True stands alone."""
+    given = "".join(_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    return Html(f"<{name}{given}>{joined(*children)}</{name}>")
+
+
+def void(name: str, **attributes: Attribute) -> Html:
+    """An element that has no content: `<br>`, `<rect/>`."""
+    given = "".join(_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    return Html(f"<{name}{given}/>")
+
+
+def joined(*children: str) -> Html:
+    return Html("".join(map(text, children)))
+
+
+def data(value: object) -> Html:
+    """JSON inside a script element: no `<` in it can end the element."""
+    return Html(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026"))
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    if value is True:
+        return f" {name}"
+    return f' {name}="{text(f"{value:.5g}" if isinstance(value, float) else str(value))}"'

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from tests.evidence import log, vllm_start
+from ullage.evidence import Evidence
+from ullage.findings.base import Severity
+
+from .scenario import Scenario, Scenarios
+
+AVAILABLE = "Available KV cache memory: 5.16 GiB"
+ESTIMATED = "Estimated CUDA graph memory: 6.24 GiB total"
+EQUIVALENT = (
+    "CUDA graph memory profiling is enabled (default since v0.21.0). The current --gpu-memory-utilization=0.6200 is"
+    " equivalent to --gpu-memory-utilization=0.5413 without CUDA graph memory profiling. To maintain the same effective"
+    " KV cache size as before, increase --gpu-memory-utilization to 0.6987."
+)
+LEDGER = (
+    "Free memory on device (43.93/44.42 GiB) on startup. Desired GPU memory utilization is ({}, {} GiB). Actual usage"
+    " is 27.72 GiB for weight, 1.4 GiB for peak activation, 0.21 GiB for non-torch memory, and 3.45 GiB for CUDAGraph"
+    " memory."
+)
+ACTUAL = "CUDA graph pool memory: {} GiB (actual), {} GiB (estimated), difference: 1.2 GiB (50.0%)."
+
+
+def started(*lines: str, version: str) -> Evidence:
+    return log("vllm.log", *vllm_start(64_000, 7.81, *lines, version=version))
+
+
+OUTSIDE = (
+    Scenario(
+        fires=(started(LEDGER.format(0.95, 42.2), version="0.11.0"),),
+        silent=(started(LEDGER.format(0.9, 39.98), version="0.11.0"),),
+        says=("graphs take 3.45 of the 2.22 GiB outside the share",),
+        advice="--gpu-memory-utilization 0.89",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # since 0.20 they are inside
+        fires=(started(LEDGER.format(0.92, 40.87), version="0.19.1"),),
+        silent=(started(LEDGER.format(0.92, 40.87), version="0.20.0"),),
+        says=("0.10 GiB are left",),
+        advice="--enforce-eager",
+        severity=Severity.WARNING,
+    ),
+)
+INSIDE = (
+    Scenario(
+        fires=(started(ESTIMATED, AVAILABLE, EQUIVALENT, version="0.21.0"),),
+        silent=(started(ESTIMATED.replace("6.24", "0.2"), AVAILABLE, version="0.21.0"),),
+        says=("6.24 GiB", "5.16 GiB, 55% less"),
+        advice="--gpu-memory-utilization to 0.6987",
+        severity=Severity.INFO,
+    ),
+)
+OFF = (
+    Scenario(
+        fires=(started(ACTUAL.format(1.2, 2.4), version="0.26.0"),),
+        silent=(started(ACTUAL.format(2.2, 2.4), version="0.26.0"),),
+        says=("2.40 GiB were estimated, 1.20 GiB taken", "1.20 GiB smaller for nothing"),
+        advice="raise --gpu-memory-utilization by 1.20 GiB",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(started(ACTUAL.format(2.4, 1.2), version="0.29.0"),),
+        silent=(started(ACTUAL.format(1.3, 1.2), version="0.29.0"),),
+        says=("1.20 GiB come out of what is outside the share",),
+        advice="lower --gpu-memory-utilization",
+        severity=Severity.WARNING,
+    ),
+)
+SCENARIOS: Scenarios = {
+    "graphs-outside-the-share": OUTSIDE,
+    "graphs-inside-the-share": INSIDE,
+    "graph-estimate-off": OFF,
+}

@@ -1,0 +1,54 @@
+"""Reports that a page is made of in the tests: a chain, servers by logs, and one whose every name is hostile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.evidence import DAY, URL, argv, decode_batch, document, failed, gauges, log, metrics, server_args, start
+from ullage import demo
+from ullage.cli.gather import Options, gather
+from ullage.evidence import Evidence
+from ullage.report.model import Report, report_on
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e\x00\x1b[31m"
+
+
+def chain() -> Report:
+    """The demo's deployment, read from its replayed servers."""
+    router, prefill, decode = servers = demo.deployment()
+    flags = f"sglang-router --pd-disaggregation --prefill {prefill.url} 8998 --decode {decode.url}"
+    try:
+        return report_on(gather((router.url,), (flags,), Options(follow=True)), [32000])
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+
+def aggregated() -> Report:
+    """One server by its log and its metrics page: what is kept back of its pool is not known."""
+    page = gauges(max_total_num_tokens=40_000, num_running_reqs=3, num_used_tokens=10_000, kv_evictable_tokens=5_000)
+    return report_on([log("s.log", *start(40_000)), metrics(URL, *page)], [4000])
+
+
+def unknown() -> Report:
+    """A log that begins after the start, of which one endpoint did not answer."""
+    return report_on([log("s.log", decode_batch(1, 4_000, 0.4, 3)), failed(URL, "server_info", "401")])
+
+
+def several() -> Report:
+    """Two servers that are no chain, with an earlier start and a setting that differs."""
+    one = log("a.log", *start(30_000, at="09:00"), *start(40_000))
+    other = log("b.log", *start(90_000, port=30_001, context=65_536), decode_batch(1))
+    return report_on([one, other, argv("python -m sglang.launch_server --model-path /models/small --port 30000")])
+
+
+def hostile() -> Report:
+    """Model, file names, versions and log lines that try to be markup."""
+    lines = (f"[{DAY} 10:00:00] {server_args(model_path=HOSTILE)}", *start(40_000, model_path=HOSTILE)[1:])
+    info = document(URL, "server_info", {"version": HOSTILE, "model_path": HOSTILE, "internal_states": [{}]})
+    items: Sequence[Evidence] = (log(HOSTILE, *lines, decode_batch(1)), info, failed(HOSTILE, HOSTILE, HOSTILE))
+    return report_on(items)
+
+
+REPORTS = {"chain": chain, "aggregated": aggregated, "unknown": unknown, "several": several, "hostile": hostile}

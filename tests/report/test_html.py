@@ -1,0 +1,306 @@
+"""The page as it stands in its file: whole, closed, escaped, and with a source behind every number."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ullage.report.html as html
+from tests.report.pages import REPORTS
+from ullage.capacity.admission import FitsNow
+from ullage.capacity.demand import Demand
+from ullage.capacity.pool import Pool
+from ullage.engines.levels import level_of
+from ullage.figure import Figure, Kind, Source, missing, read
+from ullage.report.html.markup import data, tag, text
+from ullage.report.html.numbers import MEANINGS, Numbers
+from ullage.report.html.tanks import layers_of, tank
+from ullage.report.words import value_of
+
+VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
+STYLE = Path(html.__file__).with_name("page.css").read_text("utf-8")
+
+
+class Element(NamedTuple):
+    tag: str
+    attributes: Mapping[str, str]
+    inside: tuple[str, ...]  # the ids and tags it lies in
+
+
+class Reader(HTMLParser):
+    """Elements and their words; complains where a tag is not closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[Element] = []
+        self.words: dict[int, str] = {}
+        self.open: list[tuple[str, int]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        inside = tuple(self.elements[i].attributes.get("id", name) for name, i in self.open)
+        assert len(attributes) == len(attrs), f"an attribute stands twice: {attrs}"
+        self.elements.append(Element(tag, attributes, inside))
+        if tag not in VOID:
+            self.open.append((tag, len(self.elements) - 1))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag not in VOID
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        for _, i in self.open:
+            self.words[i] = self.words.get(i, "") + data
+
+    def all(self, tag: str, **attributes: str) -> list[tuple[Element, str]]:
+        return [
+            (e, self.words.get(i, ""))
+            for i, e in enumerate(self.elements)
+            if e.tag == tag and attributes.items() <= e.attributes.items()
+        ]
+
+
+@cache
+def page(name: str) -> str:
+    return html.to_html(REPORTS[name]())
+
+
+@cache
+def parsed(name: str) -> Reader:
+    reader = Reader()
+    reader.feed(page(name))
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+every = pytest.mark.parametrize("name", REPORTS)
+
+
+@every
+def test_ids_are_unique_and_whatever_points_at_one_finds_it(name: str) -> None:
+    elements = parsed(name).elements
+    ids = Counter(e.attributes["id"] for e in elements if "id" in e.attributes)
+    assert set(ids.values()) == {1}
+    for element in elements:
+        for attribute in ("popovertarget", "aria-labelledby", "for"):
+            assert element.attributes.get(attribute, next(iter(ids))) in ids
+        for target in re.findall(r"url\(#([^)]+)\)", " ".join(element.attributes.values())):
+            assert target in ids
+        if element.tag == "a":
+            assert element.attributes["href"].removeprefix("#") in ids
+
+
+@every
+def test_the_page_asks_for_nothing_and_runs_nothing_but_its_own_script(name: str) -> None:
+    for element in parsed(name).elements:
+        assert element.tag not in ("iframe", "object", "embed", "img", "base", "form")
+        assert not [a for a in element.attributes if a.startswith("on") or a in ("style", "src", "srcset", "action")]
+        assert element.attributes.get("href", "#")[0] == "#" or element.attributes["href"] == "data:,"
+    assert "@import" not in STYLE
+    assert "url(" not in STYLE
+    scripts = [words for e, words in parsed(name).all("script") if e.attributes.get("type") != "application/json"]
+    assert len(scripts) == 1
+
+
+@every
+def test_the_policy_names_the_style_and_the_script_by_their_hashes(name: str) -> None:
+    [policy] = [
+        e.attributes["content"] for e, _ in parsed(name).all("meta", **{"http-equiv": "Content-Security-Policy"})
+    ]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for tag_name in ("style", "script"):
+        [content] = [w for e, w in parsed(name).all(tag_name) if "type" not in e.attributes]
+        assert f"{tag_name}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'" in policy
+
+
+@every
+def test_every_number_has_a_source_or_a_reason_in_its_panel(name: str) -> None:
+    panels = {e.attributes["id"]: words for e, words in parsed(name).all("div", **{"class": "source"})}
+    buttons = [e for e, _ in parsed(name).all("button") if "n" in e.attributes["class"].split()]
+    assert buttons
+    for button in buttons:
+        words = panels[button.attributes["popovertarget"]]
+        assert button.attributes["title"]
+        kind = button.attributes["class"].split()[1]
+        assert kind in words
+        assert len(words.split(kind, 1)[1].strip()) > 3, words
+
+
+@every
+def test_numbers_that_are_shown_are_those_of_the_report(name: str) -> None:
+    """What each row of the table admits stands in a button."""
+    report = REPORTS[name]()
+    found = [(a.chain or limits).admits for a in report.answers for limits in a.by_server.values()]
+    shown = {words.strip("<=*") for _, words in parsed(name).all("button")}
+    assert {value_of(figure) for figure in found} <= shown
+
+
+@every
+def test_tables_have_headers_and_the_page_has_landmarks(name: str) -> None:
+    reader = parsed(name)
+    for landmark in ("header", "nav", "main", "footer", "h1"):
+        assert reader.all(landmark)
+    assert reader.all("html", lang="en")
+    assert all(e.attributes.get("scope") in ("col", "row") for e, _ in reader.all("th"))
+    assert all(words.strip() for _, words in reader.all("th"))
+    for element, words in reader.all("svg"):
+        assert element.attributes.get("aria-hidden") or (element.attributes["role"] == "img" and words)
+    levels = [int(e.tag[1]) for e in reader.elements if re.fullmatch("h[1-6]", e.tag) and "source" not in str(e.inside)]
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+
+
+def test_hostile_names_stay_words() -> None:
+    text_of = page("hostile")
+    assert "<script>alert" not in text_of
+    assert "<img" not in text_of
+    assert not re.search("[\x00\x1b]", text_of)
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)" in text_of
+    assert len(parsed("hostile").all("h1")) == 1
+
+
+def test_the_page_says_what_was_not_read_and_why() -> None:
+    section = next(words for e, words in parsed("unknown").all("section", id="not-read"))
+    assert "server_info" in section
+    assert "401" in section
+    assert not parsed("aggregated").all("section", id="not-read")
+
+
+def test_without_limits_there_is_a_reason_and_no_curve() -> None:
+    words = next(words for e, words in parsed("unknown").all("section", id="limits"))
+    assert "No curve: the start-up lines are not in this log" in words
+    assert not [e for e, _ in parsed("unknown").all("figure", **{"class": "chart"})]
+
+
+def test_what_a_setting_differs_in_is_marked() -> None:
+    rows = parsed("several").all("tr", **{"class": "differing"})
+    report = REPORTS["several"]()
+    assert len(rows) == sum(s.differs for server in report.deployment.servers for s in server.settings)
+
+
+def test_the_curve_is_in_the_page_for_the_script() -> None:
+    [(_, words)] = parsed("chain").all("script", type="application/json")
+    told = json.loads(words)
+    assert told["points"][0][:2] == [256, 256]
+    assert told["binds"] == ["decode: request slots", "decode: KV pool"]
+    assert "8,961 to 524,282: bound by decode: KV pool" in next(
+        w for _, w in parsed("chain").all("ul", **{"class": "legend"})
+    )
+
+
+# Tanks
+
+
+counts = st.none() | st.integers(0, 10**6)
+
+
+def counted(name: str, value: int | None) -> Figure:
+    return missing(name, "tokens", f"no {name}") if value is None else read(name, value, "tokens", Source("s"))
+
+
+@given(counts, counts, counts, counts)
+def test_a_tank_is_filled_by_what_is_known_and_hatched_by_what_is_not(
+    size: int | None, used: int | None, evictable: int | None, reserved: int | None
+) -> None:
+    parts = (counted("used", used), counted("evictable", evictable), counted("reserved", reserved))
+    level = level_of("KV pool", counted("size", size), *parts)
+    layers = layers_of(level)
+    drawn = str(tank(level, Pool("KV pool", "tokens", level.size, FitsNow(), Demand()), Numbers()))
+    unknown = not size or used is None or evictable is None or reserved is None
+    assert ("url(#hatch-unknown)" in drawn) == (unknown and any(x.look == "unknown" and x.share != 0 for x in layers))
+    assert any(layer.look == "unknown" for layer in layers) == unknown
+    assert all(layer.share is None or layer.figure.known or layer.look == "unknown" for layer in layers)
+    known = [layer.share for layer in layers if layer.share is not None]
+    if known and sum(filter(None, (used, evictable, reserved))) <= (size or 0):
+        assert sum(known) == pytest.approx(1)
+
+
+@given(st.floats(0, 1.5))
+def test_a_share_alone_fills_a_tank_of_unknown_size(share: float) -> None:
+    stated = read("usage", share, "of the pool", Source("s"))
+    nothing = counted("count", None)
+    used, rest = layers_of(level_of("KV pool", nothing, nothing, nothing, nothing, stated))
+    assert (used.look, rest.look) == ("used", "unknown")
+    assert used.share == min(1, share)
+
+
+# Escaping
+
+
+@given(st.text())
+def test_words_never_become_markup(words: str) -> None:
+    reader = Reader()
+    reader.feed(tag("p", words, title=words))
+    reader.close()
+    [element] = reader.elements
+    held = re.sub(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]", "\ufffd", words)
+    assert (element.tag, element.attributes["title"], reader.words.get(0, "")) == ("p", held, held)
+    assert text(words).encode("utf-8") == text(held).encode("utf-8")
+
+
+@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_data_stays_inside_its_element(value: object) -> None:
+    held = data(value)
+    assert "<" not in held
+    assert json.loads(held) == value
+
+
+# Looks
+
+
+def colours(block: str) -> dict[str, str]:
+    return dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", block))
+
+
+def schemes() -> Iterator[tuple[str, dict[str, str]]]:
+    light, dark = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[:2]
+    yield "light", colours(light)
+    yield "dark", colours(light) | colours(dark)
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG 2 reckons it."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("scheme", "colour"), list(schemes()), ids=["light", "dark"])
+def test_words_and_marks_stand_out(scheme: str, colour: dict[str, str]) -> None:
+    grounds = ("--paper", "--raised", "--faint")
+    for words in ("--ink", "--soft", "--link", "--error", "--warning", "--info", "--liquid"):
+        for ground in grounds:
+            assert contrast(colour[words], colour[ground]) >= 4.5, (scheme, words, ground)
+    for band in ("--b0", "--b1", "--b2", "--b3", "--b4", "--b5"):
+        assert contrast(colour["--ink"], colour[band]) >= 4.5
+        assert contrast(colour["--liquid"], colour[band]) >= 3
+    for mark in ("--kept", "--hatch", "--focus"):
+        assert contrast(colour[mark], colour["--raised"]) >= 3, (scheme, mark)
+
+
+def test_what_is_no_reading_looks_different() -> None:
+    for kind in (Kind.DEFAULT, Kind.INFERRED, Kind.PREDICTED, Kind.MISSING):
+        assert f".n.{kind.value} {{" in STYLE
+    assert set(MEANINGS) == set(Kind)
