@@ -1,4 +1,4 @@
-"""docs/operators-questions.md names only findings, figures and commands that are there, or says that they are not yet."""
+"""docs/operators-questions.md names only findings, figures and commands that are there, or says they are not yet."""
 
 from __future__ import annotations
 

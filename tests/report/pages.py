@@ -10,6 +10,7 @@ from ullage.cli.gather import Options, gather
 from ullage.evidence import Evidence
 from ullage.report.model import Report, report_on
 
+ASKED = "--model-path /models/small --port 30000 --max-running-requests 100"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e\x00\x1b[31m"
 
 
@@ -40,7 +41,7 @@ def several() -> Report:
     """Two servers that are no chain, with an earlier start and a setting that differs."""
     one = log("a.log", *start(30_000, at="09:00"), *start(40_000))
     other = log("b.log", *start(90_000, port=30_001, context=65_536), decode_batch(1))
-    return report_on([one, other, argv("python -m sglang.launch_server --model-path /models/small --port 30000")])
+    return report_on([one, other, argv(f"python -m sglang.launch_server {ASKED}")])
 
 
 def hostile() -> Report:

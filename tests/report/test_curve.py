@@ -36,7 +36,7 @@ def server(
     if states is not None:
         pools.append(Pool("state slots", "slots", figure("states", states, "slots"), FitsNow(), Demand(0, fixed=3)))
     ceilings = (Ceiling("context length", figure("context_len", context), "refused with 400"),)
-    return Server(f"{role.value} server", "an engine", role, {}, pools=tuple(pools), ceilings=ceilings)
+    return Server(f"{role.value} server", "SGLang", role, {}, pools=tuple(pools), ceilings=ceilings)
 
 
 def asked(deployment: Deployment, prompt: int) -> Limits | ChainLimits:

@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -19,15 +20,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ullage.report.html as html
+from tests.evidence import READ_AT
 from tests.report.pages import REPORTS
+from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
 from ullage.capacity.demand import Demand
 from ullage.capacity.pool import Pool
+from ullage.deployment import Deployment, standard_answers
 from ullage.engines.levels import level_of
+from ullage.engines.server import Role
 from ullage.figure import Figure, Kind, Source, missing, read
 from ullage.report.html.markup import data, tag, text
 from ullage.report.html.numbers import MEANINGS, Numbers
 from ullage.report.html.tanks import layers_of, tank
+from ullage.report.model import Report
 from ullage.report.words import value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
@@ -171,7 +177,7 @@ def test_hostile_names_stay_words() -> None:
     text_of = page("hostile")
     assert "<script>alert" not in text_of
     assert "<img" not in text_of
-    assert not re.search("[\x00\x1b]", text_of)
+    assert not re.search("[\x00\x1b\u202e]", text_of)
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in text_of
     assert len(parsed("hostile").all("h1")) == 1
 
@@ -189,10 +195,23 @@ def test_without_limits_there_is_a_reason_and_no_curve() -> None:
     assert not [e for e, _ in parsed("unknown").all("figure", **{"class": "chart"})]
 
 
+def test_roles_that_are_no_chain_say_why_and_have_a_curve_each() -> None:
+    roles = (Role.PREFILL, Role.DECODE)
+    servers = tuple(replace(server(100_000, 10, 50_000, role=role), engine="vLLM") for role in roles)
+    deployment = Deployment(servers)
+    reader = Reader()
+    reader.feed(html.to_html(Report(deployment, tuple(standard_answers(deployment)), (), (), (), (), READ_AT)))
+    assert deployment.no_chain
+    assert deployment.no_chain in next(words for e, words in reader.all("section", id="limits"))
+    assert len(reader.all("figure", **{"class": "chart"})) == 2
+
+
 def test_what_a_setting_differs_in_is_marked() -> None:
     rows = parsed("several").all("tr", **{"class": "differing"})
     report = REPORTS["several"]()
-    assert len(rows) == sum(s.differs for server in report.deployment.servers for s in server.settings)
+    differing = [s for server in report.deployment.servers for s in server.settings if s.differs]
+    assert [words.split("←")[0].strip() for _, words in rows] == [s.label for s in differing] == ["running requests"]
+    assert all("100" in words and "64" in words for _, words in rows)
 
 
 def test_the_curve_is_in_the_page_for_the_script() -> None:
@@ -250,7 +269,9 @@ def test_words_never_become_markup(words: str) -> None:
     reader.feed(tag("p", words, title=words))
     reader.close()
     [element] = reader.elements
-    held = re.sub(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]", "\ufffd", words)
+    held = re.sub(
+        r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]", "\ufffd", words
+    )
     assert (element.tag, element.attributes["title"], reader.words.get(0, "")) == ("p", held, held)
     assert text(words).encode("utf-8") == text(held).encode("utf-8")
 

@@ -49,8 +49,8 @@ class Page:
         self._add(lines, parts)
 
     def draw(self, lines: Sequence[Sequence[Part]]) -> None:
-        """Lines that are made for the width of the page, each of styled pieces."""
-        for line in lines:
+        """Lines that are made for the width of the page, each of styled pieces; set apart by a blank line."""
+        for line in ([], *lines, []) if lines else ():
             pieces = (_in_style(words, style) if style and self._colours else words for words, style in line)
             self._lines.append("".join(pieces).rstrip())
 

@@ -174,7 +174,11 @@ def _reader(curve: Curve, frames: tuple[Frame, ...]) -> Html:
     names = list(dict.fromkeys(point.binds for point in curve.points))
     rows = [[p.prompt, p.admits, p.low, p.high, p.safe, names.index(p.binds)] for p in curve.points]
     scales = [[round(f.x(curve.first), 1), round(f.x(curve.last), 1), f.floor, f.y(1), f.y(curve.most)] for f in frames]
-    held = tag("script", data({"points": rows, "binds": names, "scales": scales}), type="application/json")
+    held = tag(
+        "script",
+        data({"points": rows, "binds": names, "scales": scales, "atMost": curve.at_most}),
+        type="application/json",
+    )
     slider = void("input", type="range", min=0, max=_STEPS, value=_STEPS // 2, step=1)
     return tag("div", tag("label", "Read the curve at ", slider), tag("output"), held, class_="reader", hidden=True)
 
@@ -189,11 +193,12 @@ def _legend(curve: Curve, looks: dict[str, int]) -> Html:
         )
         for s in curve.stretches
     )
-    lines = [tag("li", tag("i", class_="line admits"), "admits")]
+    most = " at most, for a pool that could bind is not known" if curve.at_most else ""
+    lines = [tag("li", tag("i", class_="line admits"), f"admits{most}")]
     if any(point.safe != point.admits for point in curve.points):
         lines.append(tag("li", tag("i", class_="line safe"), "safe: all can finish at full length"))
     else:
-        lines = [tag("li", tag("i", class_="line admits"), "admits, and as many are safe")]
+        lines = [tag("li", tag("i", class_="line admits"), f"admits{most}, and as many are safe")]
     end = tag("li", tag("i", class_="swatch beyond"), f"longer than {curve.last:,}: {curve.ends_at}")
     return tag("ul", *lines, *stretches, end, *_doubt(curve), class_="legend")
 

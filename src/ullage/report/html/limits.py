@@ -24,7 +24,8 @@ def limits_section(report: Report, curves: Sequence[Curve], looks: dict[str, int
     )
     nothing = [tag("p", "Only a router was read: it holds nothing itself. --follow reads its workers too.")]
     small = tag("small", ", prefill to decode") if report.deployment.is_chain else ""
-    return tag("section", tag("h2", "Parallel requests", small), *(parts if titled else nothing), id="limits")
+    apart = tag("p", report.deployment.no_chain) if report.deployment.no_chain else Html("")
+    return tag("section", tag("h2", "Parallel requests", small), apart, *(parts if titled else nothing), id="limits")
 
 
 def _limits(curve: Curve, rows: Sequence[Row], asked: Sequence[str], looks: dict[str, int], numbers: Numbers) -> Html:

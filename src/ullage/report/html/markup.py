@@ -6,7 +6,8 @@ import json
 import re
 from html import escape
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # no HTML document may hold these
+# What no HTML document may hold, and what would turn the direction of the words around it.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Html(str):
@@ -19,7 +20,7 @@ Attribute = str | int | float | bool | None
 
 
 def text(words: str) -> Html:
-    """Words as markup; what no document may hold becomes the sign for it."""
+    """Words as markup; a letter that may not stand there becomes the sign for such."""
     return words if isinstance(words, Html) else Html(escape(_CONTROL.sub("\ufffd", words)))
 
 

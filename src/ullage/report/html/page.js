@@ -2,7 +2,7 @@
 // The slider under each curve moves a cross over its drawings and says what holds there; so does the pointer.
 for (const figure of document.querySelectorAll(".chart")) {
   const reader = figure.querySelector(".reader");
-  const { points, binds, scales } = JSON.parse(reader.querySelector("script").textContent);
+  const { points, binds, scales, atMost } = JSON.parse(reader.querySelector("script").textContent);
   const slider = reader.querySelector("input");
   const said = reader.querySelector("output");
   const drawings = [...figure.querySelectorAll("svg")];
@@ -24,7 +24,7 @@ for (const figure of document.querySelectorAll(".chart")) {
     const asked = Math.round(first * Math.exp(span * slider.value / slider.max));
     const [prompt, admits, low, high, safe, pool] = at(asked);
     const range = low === high ? told(admits) : `${told(admits)} (${told(low)} to ${told(high)})`;
-    const words = `${told(prompt)} tokens: admits ${range}, safe ${told(safe)}; bound by ${binds[pool]}`;
+    const words = `${told(prompt)} tokens: admits ${atMost ? "at most " : ""}${range}, safe ${told(safe)}; bound by ${binds[pool]}`;
     said.textContent = words;
     slider.setAttribute("aria-valuetext", words);
     drawings.forEach((svg, i) => {
