@@ -255,7 +255,7 @@ GLOSSARY = {
     "kv_cells": "llama.cpp: cells of the KV cache, one for each token in it; of one part where each slot has its own.",
     "slots_may_hold": "What all slots of a llama-server may grow to together: slots x context of a slot.",
     "requests_processing": "Slots of a llama-server that work on a request.",
-    "context_exceeded_in_log": "How often the pool ran out and all processing slots failed, in the lines that were read.",
+    "context_exceeded_in_log": "How often the pool ran out and all slots at work failed, in the lines that were read.",
     "refused_too_long_in_log": "Prompts that a llama-server refused for their length, in the lines that were read.",
     "open_to_browsers": "The line in which a llama-server says that it has no key and allows all origins.",
     "host_cache_mib": "Host memory that a llama-server's saved prompts and checkpoints may grow to together.",
