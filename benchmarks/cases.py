@@ -32,7 +32,7 @@ from ullage.evidence import Argv
 from ullage.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, its neighbours are not found else
-from benchmarks import names_sglang, names_vllm
+from benchmarks import names_llamacpp, names_sglang, names_vllm
 
 LEAST = 0.97
 PREFIXES = {
@@ -44,7 +44,12 @@ PREFIXES = {
 
 # By engine: (key in the cases, a pattern; names of ours, any of which may hold the value).
 Names = tuple[tuple[str, tuple[str, ...]], ...]
-NAMES: dict[str, Names] = {"sglang": names_sglang.NAMES, "vllm": names_vllm.NAMES}
+NAMES: dict[str, Names] = {
+    "sglang": names_sglang.NAMES,
+    "vllm": names_vllm.NAMES,
+    "llama.cpp": names_llamacpp.NAMES,
+}
+UNITS_OF = {"llama.cpp"}  # engines whose unit files are read for the command line in them
 # What describes a host, and is no target of `ullage limits`.
 NO_TARGETS = {"unit", "nvidia-smi", "nvidia-smi-topo", "ibdev", "ps", "systemctl-status", "negative"}
 NOT_STATED = {
@@ -167,9 +172,13 @@ def same(expected: object, value: object) -> bool:
     """Numbers numerically (memory is rounded to two decimals), words without regard to case."""
     if isinstance(expected, (int, float)) and isinstance(value, (int, float)):
         return expected == value or (isinstance(value, float) and round(expected, 2) == round(value, 2))
-    if isinstance(value, int) and not isinstance(value, bool) and isinstance(expected, str):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and isinstance(expected, str):
         return str(value) in _NUMBER.findall(expected)
-    return str(expected).lower() in (str(value).lower(), *str(value).lower().split())
+    clause = str(expected).lower().partition(",")[0]  # "llama.cpp router, no model in this process" is a router
+    return clause.split()[-1:] == [str(value).lower()] or str(expected).lower() in (
+        str(value).lower(),
+        *str(value).lower().split(),
+    )
 
 
 def names_for(engine: str) -> Names | None:
@@ -211,12 +220,13 @@ def endpoint_scores(cases: Path) -> Iterator[Score]:
     for line in (cases / "endpoints" / "INDEX.jsonl").read_text("utf-8").splitlines():
         entry = json.loads(line)
         names = names_for(entry.get("engine", ""))
-        if names and entry["kind"] not in NO_TARGETS and entry.get("what_a_reader_must_get"):
+        unit = entry["kind"] == "unit" and entry["engine"] in UNITS_OF
+        if names and (unit or entry["kind"] not in NO_TARGETS) and entry.get("what_a_reader_must_get"):
             yield endpoint_score(cases / "endpoints" / entry["file"], entry, names)
 
 
 def endpoint_score(path: Path, entry: Mapping[str, Any], names: Names) -> Score:
-    found = argv_values(path, names) if entry["kind"] == "cmdline" else values_in(path, names)
+    found = argv_values(path, names) if entry["kind"] in ("cmdline", "unit") else values_in(path, names)
     score = Score(entry["file"])
     for key, expected in flat(entry["what_a_reader_must_get"]):
         if key in NOT_STATED:
@@ -232,7 +242,7 @@ def endpoint_score(path: Path, entry: Mapping[str, Any], names: Names) -> Score:
 
 def argv_values(path: Path, names: Names) -> Values:
     data = json.loads(path.read_text("utf-8"))
-    words = data.get("argv") or data["argv_with_shell_variables"]
+    words = data.get("argv") or data.get("argv_with_shell_variables") or started_by(data["directives"])
     items = gather([], [shlex.join(words)], Options())
     values = Values(read(items)[0], names)
     [item] = items
@@ -241,6 +251,10 @@ def argv_values(path: Path, names: Names) -> Values:
         malformed = "urls_with_a_comma" in flags.figures
         values.now.update(prefill=[len(flags.prefill)], decode=[len(flags.decode)], malformed=[malformed])
     return values
+
+
+def started_by(directives: Sequence[Sequence[Any]]) -> list[str]:
+    return next(list(value) for _, name, value in directives if name == "ExecStart")
 
 
 def flat(expected: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -139,7 +139,7 @@ def unnamed_output(server: Server, prompt: int) -> int:
 
 def full_context(deployment: Deployment, context: int) -> Shape:
     """One request that takes a whole context. Servers take a few tokens less as prompt: those are output."""
-    stated = [f.count for s in deployment.workers if (f := s.figures.get("max_req_input_len"))]
+    stated = [c.tokens.count for s in deployment.workers for c in s.ceilings if c.certain and c.tokens.known]
     prompt = min((limit for limit in stated if context - _INPUT_MARGIN <= limit < context), default=context)
     return Shape(prompt, context - prompt)
 

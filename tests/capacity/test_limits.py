@@ -200,3 +200,14 @@ def test_a_prompt_above_a_ceiling_is_refused_and_at_it_is_not(
         assert numbers(answer) == numbers(free)
         perhaps = reach.perhaps if reach.perhaps and shape.prompt > reach.perhaps.tokens.count else None
         assert answer.perhaps_refused is perhaps
+
+
+@few
+@given(pool_sets(), shapes(), SMALL)
+def test_a_pool_in_doubt_bounds_the_low_end_of_safe_alone(pools: list[Pool], shape: Shape, size: int) -> None:
+    doubtful = Pool("shared", "tokens", stated("shared", size), None, Demand(), doubt="whether they share it")
+    found, without = limits([*pools, doubtful], [], shape), limits(pools, [], shape)
+    certain = limits([*pools, replace(doubtful, doubt="")], [], shape)
+    assert found.admits.value == without.admits.value
+    assert (found.safe.least, found.safe.most) == (certain.safe.value, without.safe.value)
+    assert (doubtful.doubt in found.safe.note) is (found.safe.least < found.safe.most)

@@ -59,6 +59,53 @@ OPEN = (
         severity=Severity.WARNING,
     ),
 )
+LLAMA = ("srv  load_model: loading model '/models/small.gguf'", "srv  llama_server: model loaded")
+SECURITY = "0.00.005.573 W srv  llama_server: security: no API key is set and CORS allows all origins (see PR 25655)"
+BROWSERS = (
+    Scenario(
+        fires=(log("a.log", SECURITY, *LLAMA),),
+        silent=(log("a.log", *LLAMA),),
+        says=("cross-origin",),
+        advice="--api-key-file",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(
+            log("a.log", "srv  llama_server: CORS is set to allow all origins ('*') and no API key is set", *LLAMA),
+        ),
+        silent=(log("a.log", "srv  llama_server: CORS is set to allow all origins ('*')", *LLAMA),),
+        says=("no key",),
+        advice="--cors-origins",
+        severity=Severity.WARNING,
+    ),
+)
+LLAMA_URL = "http://127.0.0.1:8080"
+PROPS = {"default_generation_settings": {"n_ctx": 4096}, "total_slots": 2, "model_path": "/models/small.gguf"}
+LLAMA_METRICS = (
+    Scenario(
+        fires=(document(LLAMA_URL, "props", PROPS), failed(LLAMA_URL, "metrics", "501")),
+        silent=(document(LLAMA_URL, "props", PROPS), failed(LLAMA_URL, "metrics", "401")),
+        says=("no metrics",),
+        advice="restart with --metrics",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(argv("llama-server -m /models/small.gguf --host 127.0.0.1"),),
+        silent=(argv("llama-server -m /models/small.gguf --host 127.0.0.1 --metrics"),),
+        says=("no metrics",),
+        advice="restart with --metrics",
+        severity=Severity.INFO,
+    ),
+)
+LLAMA_OPEN = (
+    Scenario(
+        fires=(argv("llama-server -m /models/small.gguf --host 0.0.0.0"),),
+        silent=(argv("llama-server -m /models/small.gguf --host 0.0.0.0 --api-key-file /etc/keys"),),
+        says=("0.0.0.0", "without a key"),
+        advice="--api-key",
+        severity=Severity.WARNING,
+    ),
+)
 MODELS = {"object": "list", "data": [{"id": "small", "owned_by": "vllm", "max_model_len": 8192}]}
 NO_PAGE_OF_VLLM = Scenario(
     fires=(document(URL, "models", MODELS), failed(URL, "metrics", "404")),
@@ -146,7 +193,8 @@ SEVERAL = (
     ),
 )
 SCENARIOS: Scenarios = {
-    "metrics-disabled": (*METRICS, NO_PAGE_OF_VLLM),
-    "open-to-the-network": (*OPEN, *OPEN_BY_VLLM),
+    "open-to-browsers": BROWSERS,
+    "metrics-disabled": (*METRICS, NO_PAGE_OF_VLLM, *LLAMA_METRICS),
+    "open-to-the-network": (*OPEN, *OPEN_BY_VLLM, *LLAMA_OPEN),
     "several-servers-behind-one-url": SEVERAL,
 }

@@ -69,6 +69,22 @@ UNBOUNDED = (
         severity=Severity.INFO,
     ),
 )
+LLAMA_UNBOUNDED = (
+    Scenario(
+        fires=(argv("llama-server -m /models/small.gguf -c 8192"),),
+        silent=(argv("llama-server -m /models/small.gguf -c 8192 -n 512"),),
+        says=("1 chat requests are safe",),
+        advice="-n 2048",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(argv("llama-server -m /models/small.gguf -c 8192 -np 4 -kvu"),),
+        silent=(argv("llama-server -m /models/small.gguf -c 8192 -np 4"),),  # a full context in every slot
+        says=("1 chat requests are safe",),
+        advice="max_tokens",
+        severity=Severity.INFO,
+    ),
+)
 ROLES = (
     Scenario(
         fires=(
@@ -131,7 +147,7 @@ FILES = (
 )
 SCENARIOS: Scenarios = {
     "limit-lowered": (*LOWERED, LOWERED_BY_VLLM),
-    "no-output-bound": (*UNBOUNDED, UNBOUNDED_BY_VLLM),
+    "no-output-bound": (*UNBOUNDED, UNBOUNDED_BY_VLLM, *LLAMA_UNBOUNDED),
     "roles-differ-in-length": ROLES,
     "few-open-files": FILES,
 }

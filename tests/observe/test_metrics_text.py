@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.masking import Masker
-from ullage.observe.metrics_text import looks_like_metrics, parse
+from ullage.observe.metrics_text import looks_like_metrics, parse, unquoted
 
 MASKER = Masker()
 
@@ -109,3 +110,20 @@ print(found)
     for _ in range(3):
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert (run.stdout, run.stderr) == (f"{[2] * 8}\n", "")
+
+
+PAGE = '# HELP llamacpp:a A "quoted" word\n# TYPE llamacpp:a counter\nllamacpp:a{b="c"} 5\nllamacpp:d 6\n'
+
+
+@given(st.integers(60, 200))
+def test_a_page_inside_a_json_string_is_the_page_as_far_as_it_goes(end: int) -> None:
+    """llama.cpp sent its page like that for some builds (issue 17384)."""
+    sent = json.dumps(PAGE)[:end]
+    page = unquoted(sent)
+    assert page == PAGE if end >= len(json.dumps(PAGE)) else PAGE.startswith(page.rstrip("\\"))
+
+
+@given(st.text(max_size=60))
+def test_what_is_no_quoted_page_stays_as_it_is(text: str) -> None:
+    assert unquoted(text) == text or text.lstrip().startswith('"')
+    assert unquoted(json.dumps(text)) == json.dumps(text) or "\n" in text

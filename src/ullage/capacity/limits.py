@@ -158,13 +158,7 @@ def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], 
     return Limits(
         shape=shape,
         admits=_admits_figure(admitted, counted, uncounted),
-        safe=derived(
-            "safe",
-            min(full.safe, admitted.low),
-            "requests",
-            _inputs(safe_pool),
-            "all can finish at their full length; never more than are admitted",
-        ),
+        safe=_safe_figure(counted, admitted.low, safe_pool),
         binds=high_pool.name if low_pool is high_pool else f"{low_pool.name} to {high_pool.name}",
         safe_binds=safe_pool.name,
         beyond=high_pool.beyond,
@@ -174,6 +168,15 @@ def _least(shape: Shape, counted: list[PoolLimit], uncounted: tuple[Pool, ...], 
         uncounted=uncounted,
         perhaps_refused=perhaps,
     )
+
+
+def _safe_figure(counted: list[PoolLimit], most: int, pool: Pool) -> Figure:
+    """All can finish. A range where a pool in doubt gives the least: the low end is with it, the high end without."""
+    low = min(most, *(c.safe for c in counted))
+    high = min(most, *(c.safe for c in counted if not c.pool.doubt))
+    note = "all can finish at their full length; never more than are admitted"
+    figure = derived("safe", low, "requests", _inputs(pool), note)
+    return replace(figure, note=f"{note}; {pool.doubt}", low=low, high=high) if low < high else figure
 
 
 def _sum(pool: Pool, shape: Shape, admitted: int) -> str:

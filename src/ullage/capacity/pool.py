@@ -25,6 +25,9 @@ class Pool:
     lever: str = ""  # the flag that sizes it
     inputs: tuple[Figure, ...] = ()  # the other figures its rule and demand stand on
     unknown: str = ""
+    doubt: str = (
+        ""  # what is not known, where the pool may be larger, or none: it then bounds the low end of `safe` only
+    )
 
     @property
     def counted(self) -> bool:

@@ -224,7 +224,8 @@ def _beyond(router: Server) -> list[str]:
     """A router's workers, and its metrics page, which has a port of its own (none where its flags do not set one)."""
     workers = [worker.rstrip("/") for worker in router.workers if worker.startswith("http")]
     port = router.figure("prometheus_port")
-    if not router.name.startswith("http") or (not port.known and router.figure("retry_max_retries").known):
+    alone = router.engine == "llama.cpp" or (not port.known and router.figure("retry_max_retries").known)
+    if alone or not router.name.startswith("http"):
         return workers
     return [*workers, f"http://{_host(router.name)}:{port.value or _METRICS_PORT}/metrics"]
 

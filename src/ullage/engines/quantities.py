@@ -23,10 +23,16 @@ _UNITS = {
     "hybrid_block_size": "tokens",
     "gpu_memory_utilization": "of GPU memory",
     "kv_cache_max_concurrency": "full-length requests",
+    **dict.fromkeys(("n_slots", "n_seq_max", "n_parallel", "requests_processing"), "requests"),
+    **dict.fromkeys(("n_ctx", "n_ctx_slot", "n_ctx_seq", "n_ctx_train", "kv_unified_per_slot", "n_swa"), "tokens"),
+    **dict.fromkeys(("n_batch", "n_ubatch", "n_predict", "fit_ctx_before", "fit_ctx_after", "n_tokens_max"), "tokens"),
+    **dict.fromkeys(("prompt_tok_s", "eval_tok_s", "predicted_tokens_seconds", "prompt_tokens_seconds"), "tokens/s"),
 }
 _SUFFIXES = {
     "_per_s": "tokens/s",
     "_gib": "GiB",
+    "_mib": "MiB",
+    "_cells": "tokens",
     "_gb": "GB",
     "_tokens": "tokens",
     "_s": "s",
@@ -51,4 +57,5 @@ def unit_of(name: str) -> str:
     """The unit a quantity is counted in; "" for words and plain ratios."""
     if name in _UNITS:
         return _UNITS[name]
-    return next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
+    bare = name.partition(" ")[0]  # a device can stand behind it: "kv_buffer_mib CUDA0"
+    return next((unit for suffix, unit in _SUFFIXES.items() if bare.endswith(suffix)), "")

@@ -12,7 +12,7 @@ from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from .facts import Facts
 from .remarks import remarked
 from .router import read as router_read
-from .server import Server
+from .server import Role, Server
 from .signs import engine_of
 from .unread import told_together
 
@@ -36,13 +36,14 @@ ENDPOINTS_OF = {
     "SGLang": frozenset(["server_info", "model_info", "loads", "models", "metrics"]),
     "vLLM": frozenset(["version", "models", "metrics"]),
     "llama.cpp": frozenset(["props", "slots", "models", "metrics"]),
+    "llama.cpp router": frozenset(["props", "models"]),  # it asks for a model's name where a child would answer
 }
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = re.compile(
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
-    r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server"
+    r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server(?!:|\.service)|llama\.cpp:\S*server"
 )
-_ENGINES = {"SGLang": "sglang", "vLLM": "vllm"}
+_ENGINES = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": "llamacpp"}
 
 
 class Engine(Protocol):
@@ -93,9 +94,16 @@ def _facts(item: Evidence) -> tuple[str, list[Facts]]:
     """The engine of an item and what it says. One without a sign is offered to every engine in turn."""
     engine = engine_of(item)
     for name in (engine,) if engine else _ENGINES:
-        if name in _ENGINES and (found := _engine(name).facts_of(item)):
+        found = _engine(name).facts_of(item) if name in _ENGINES else []
+        if found and (engine or any(map(_is_telling, found))):
             return name, found
     return engine, []
+
+
+def _is_telling(facts: Facts) -> bool:
+    """Does it say more than the lines of a web server do, which many programs have?"""
+    figures = facts.args.keys() | facts.effective.keys() | facts.usage.keys()
+    return bool(figures - {"host", "port", "ready"})
 
 
 def _engine(name: str) -> Engine:
@@ -152,9 +160,14 @@ def _why(item: Evidence, engine: str) -> str:
 
 def failures(items: Sequence[Evidence], servers: Sequence[Server]) -> list[tuple[Evidence, Failure]]:
     """What could not be read. That a server lacks the endpoints of another engine is no failure."""
-    engines = {item.origin.target: server.engine for server in servers for item in server.evidence}
+    engines = {item.origin.target: _kind(server) for server in servers for item in server.evidence}
     failed = [(item, item.content) for item in items if isinstance(item.content, Failure)]
     return told_together([(e, f) for e, f in failed if _expected(e.topic, engines.get(e.origin.target))])
+
+
+def _kind(server: Server) -> str:
+    own_router = server.role is Role.ROUTER and server.engine in ENDPOINTS_OF
+    return f"{server.engine} router" if own_router else server.engine
 
 
 def _expected(topic: str, engine: str | None) -> bool:

@@ -59,9 +59,12 @@ SIGNS = (
         frozenset(["default_generation_settings", "is_processing", "total_slots"]),
         frozenset(["props", "slots"]),
         re.compile(
-            r"\bllama_(?:context|kv_cache|model_load|memory|init|new_context)|\bn_ctx_slot|llama_server|slot  *\w+:"
+            r"\b(?:llama_(?:context|kv_cache\w*|model_load\w*|new_context_with_model|init_from_model|memory_\w+"
+            r"|params_fit\w*|server)|llm_load_\w+|common_(?:params|init|perf|memory_breakdown)\w*|sched_reserve): "
+            r"|\bbuild(?:: |_info: b)\d+[ -]\(?[0-9a-f]{7}|\bsystem_info: n_threads = |\b(?:srv|slot|cmn) +\w+: "
+            r"|\bn_ctx_slot|\brouter server,? (?:no model|is listening)|^systemd\[\d+\]: .*llama[-_.]?(?:cpp|server)"
         ),
-        re.compile(r"llama[-_]server"),
+        re.compile(r"llama[-_]server|llama\.cpp:\S*server"),
     ),
 )
 # Engines that Ullage does not read yet, so that it can say whose a page is.

@@ -16,8 +16,9 @@ _UNKNOWN = "use, queues and evictable cache now; retractions; transfer and laten
 
 @rule("metrics-disabled", Severity.INFO, "The server has no metrics page")
 def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang serves /metrics only with `--enable-metrics`; vLLM has no figures of the engine on it with
-    `--disable-log-stats`. Without them there is no history: what is in use is known for this moment at most.
+    """SGLang serves /metrics only with `--enable-metrics`, llama-server with `--metrics`; vLLM has no figures of the
+    engine on it with `--disable-log-stats`. Without them there is no history: what is in use is known for this moment
+    at most.
     """
     for server in deployment.workers:
         flag = server.figure("enable_metrics")
@@ -36,7 +37,7 @@ def _absent_page(deployment: Deployment, server: Server) -> Figure | None:
     for item in deployment.failed:
         content = item.content
         asked = item.topic == "metrics" and item.origin.target == server.name
-        if asked and isinstance(content, Failure) and content.status == "404":
+        if asked and isinstance(content, Failure) and content.status in ("404", "501"):
             return read("metrics_page", content.status, "", Source(item.place))
     return None
 
@@ -61,6 +62,24 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
                 "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command"
                 " line)",
                 doubtful=hidden,
+            )
+
+
+@rule("open-to-browsers", Severity.WARNING, "Any web page may use the server through a browser")
+def open_to_browsers(deployment: Deployment) -> Iterator[Hit]:
+    """llama-server allows cross-origin requests from everywhere and has no key, as it says itself when it starts.
+
+    Any page that somebody on the host (or in its network) opens in a browser can then send it requests, and read what
+    it answers, prompts in `/slots` included. (ggml-org/llama.cpp PR 25655.)
+    """
+    for server in deployment.servers:
+        said = server.figure("open_to_browsers")
+        if said.known:
+            yield Hit(
+                server.name,
+                "no key, and cross-origin requests are allowed from everywhere",
+                (said,),
+                "set --api-key-file, or --cors-origins to the pages that may use it",
             )
 
 

@@ -6,6 +6,7 @@ from ..deployment import Deployment
 from . import (  # noqa: F401 - importing enters their rules
     access,
     blocks,
+    host,
     limits,
     load,
     memory,
@@ -14,12 +15,16 @@ from . import (  # noqa: F401 - importing enters their rules
     refusal,
     roles,
     router,
+    slots,
     starts,
 )
 from .base import CATALOGUE, Finding
 
 # What hurts first, within one severity.
-_SUBJECTS = ("refusal", "load", "queues", "roles", "pools", "blocks", "limits", "memory", "router", "starts", "access")
+_SUBJECTS = (
+    *("refusal", "host", "load", "queues", "slots", "roles", "pools", "blocks", "limits", "memory", "router", "starts"),
+    "access",
+)
 
 
 def findings(deployment: Deployment) -> list[Finding]:

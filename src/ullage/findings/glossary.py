@@ -117,6 +117,27 @@ GLOSSARY = {
         "What one more token of context costs a DeepSeek-V4 model: compressed KV and index keys, without "
         "window and state pools."
     ),
+    "n_ctx": (
+        "llama.cpp: cells of the KV cache over all slots (-c), rounded up to 256, and each share again where the "
+        "slots do not share one pool."
+    ),
+    "n_slots": "llama.cpp: requests that are processed at once (-np). Without -np four, on one unified pool.",
+    "n_ctx_slot": (
+        "llama.cpp: tokens that one request may have in all. A prompt of as many or more is refused with 400; output "
+        "stops there."
+    ),
+    "kv_unified": (
+        "llama.cpp: the slots draw on one pool (-kvu). Nothing tests at the door whether they fit: when the pool is "
+        "full, every processing slot fails."
+    ),
+    "slots": "llama.cpp: what a request has to find free. The others wait in a queue that has no bound.",
+    "slot context": "llama.cpp: what one slot may use of the pool it shares with others.",
+    "requests_deferred": "llama.cpp: requests that wait because no slot is free.",
+    "cache_ram_mib": "llama.cpp: host memory that saved prompts of idle slots may grow to (--cache-ram).",
+    "checkpoints_mib": (
+        "llama.cpp: host memory that copies of recurrent states and windows may grow to: --ctx-checkpoints for each "
+        "slot, each as large as the state of one sequence."
+    ),
     "num_gpu_blocks": (
         "Blocks of vLLM's pool, of one data-parallel engine, the null block included. The metrics page states the"
         " sum over the engines of its front end."
@@ -231,4 +252,14 @@ GLOSSARY = {
     "process_start_time_seconds": "When the process that answers was started; it tells one server from another.",
     "num_requests_total": "Requests that the server has finished.",
     "worker_retries_total": "Tries that the router made again.",
+    "kv_cells": "llama.cpp: cells of the KV cache, one for each token in it; of one part where each slot has its own.",
+    "slots_may_hold": "What all slots of a llama-server may grow to together: slots x context of a slot.",
+    "requests_processing": "Slots of a llama-server that work on a request.",
+    "context_exceeded_in_log": "How often the pool ran out and all slots at work failed, in the lines that were read.",
+    "refused_too_long_in_log": "Prompts that a llama-server refused for their length, in the lines that were read.",
+    "open_to_browsers": "The line in which a llama-server says that it has no key and allows all origins.",
+    "host_cache_mib": "Host memory that a llama-server's saved prompts and checkpoints may grow to together.",
+    "killed_by": "Who ended the process, as systemd logged it.",
+    "result": "How the unit ended, as systemd logged it: `oom-kill` is for memory.",
+    "memory_peak_gib": "The most memory that the unit had, as systemd logged it at its end.",
 }

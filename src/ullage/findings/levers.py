@@ -36,6 +36,14 @@ LEVERS: Mapping[str, Levers] = {
         metrics="its statistics: without --disable-log-stats",
         pool="--num-gpu-blocks-override",
     ),
+    "llama.cpp": Levers(
+        context="-c",
+        memory="-c",
+        slots="-np",
+        output="-n 2048",
+        metrics="--metrics",
+        pool="-c",
+    ),
 }
 _UNNAMED = Levers(
     context="a context length of",

@@ -14,6 +14,8 @@ from .levers import levers_of
 
 _INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context or pool that it comes from
 
+_CHAT_TOKENS = 1024
+
 
 @rule("limit-lowered", Severity.WARNING, "A requested limit was lowered")
 def limit_lowered(deployment: Deployment) -> Iterator[Hit]:
@@ -65,21 +67,29 @@ def _lever(server: Server, label: str) -> str:
 def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
     """A chat completion without `max_tokens` runs to its end token or to the end of the context.
 
-    SGLang reserves no output beyond a few hundred tokens and vLLM none, so they let such requests in by their prompts;
-    what is safe is one full context each. Bound the output in the clients or the gateway, or in the server: SGLang
-    `--preferred-sampling-params '{"max_new_tokens": N}'`, vLLM `--override-generation-config '{"max_new_tokens": N}'`.
+    SGLang reserves no output beyond a few hundred tokens, vLLM and llama.cpp none, so they let such requests in by
+    their prompts; what is safe is one full context each. Bound the output in the clients or the gateway, or in the
+    server: SGLang `--preferred-sampling-params '{"max_new_tokens": N}'`, vLLM `--override-generation-config
+    '{"max_new_tokens": N}'`, llama-server `-n N`. A llama-server whose slots have a pool each holds a full context in
+    every slot: nothing to tell there.
     """
     for server in deployment.of(Role.UNIFIED, Role.DECODE):
         if server.default_output.value != "unbounded":
             continue
-        safe = server_limits(server, Shape(1024, None)).safe
-        if safe.known:
+        found = server_limits(server, Shape(_chat_prompt(server), None))
+        safe = found.safe
+        if safe.known and (server.engine != "llama.cpp" or safe.count < found.admits.count):
             yield Hit(
                 server.name,
                 f"with no max_tokens named, {safe.count:,} chat requests are safe in parallel: one full context each",
                 (server.default_output, safe),
                 f"name max_tokens in the clients, or set {levers_of(server).output}",
             )
+
+
+def _chat_prompt(server: Server) -> int:
+    longest = reach_of(server).tokens
+    return max(1, min(_CHAT_TOKENS, longest.count // 2)) if longest.known else _CHAT_TOKENS
 
 
 @rule("roles-differ-in-length", Severity.WARNING, "Prefill and decode accept different longest requests")

@@ -36,7 +36,7 @@ def without_headers(text: str) -> str:
     """The body alone, where `curl -i` saved the headers as well; and no byte order mark."""
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     headers = _HEADERS.match(text) if text.startswith("HTTP/") else None
-    return text[headers.end() :] if headers else text
+    return metrics_text.unquoted(text[headers.end() :] if headers else text)
 
 
 def document(text: str, masker: Masker) -> Document | Failure:

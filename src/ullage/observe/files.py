@@ -20,7 +20,8 @@ _LARGEST_DOCUMENT = 32 * 2**20
 _LARGEST_COMMAND = 65536
 _JSON_LIKE = re.compile(r"""\s*(?:\{|[\[(]\s*[\[({"'])""")
 _TIMED = re.compile(
-    r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
+    r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] "
+    r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
 )
 
 

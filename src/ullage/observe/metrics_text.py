@@ -22,6 +22,8 @@ _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+|[nN]a[nN]|[iI]n
 _SAMPLE = re.compile(rf"\s*{_NAME}\s*(?:\{{.*\}})?\s*{_NUMBER}(?:\s+-?[0-9]+)?\s*(?:# .*)?$")
 _COMMENT = re.compile(rf"\s*#\s+(?:HELP|TYPE)\s+{_NAME}\b")
 _BUCKET = re.compile(rf"{_NAME}(?<!_tokens)_bucket\{{")
+_QUOTED = re.compile(rf'\s*"(?:# (?:HELP|TYPE) |{_NAME}(?:\{{|\s)).*\\n', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)")
 _SHOWN_PROBLEMS = 20
 _SHOWN_TEXT = 60
 _IMPORT = Lock()
@@ -38,6 +40,14 @@ def looks_like_metrics(text: str) -> bool:
         return True
     lines = [line for line in head if not line.lstrip().startswith("#")][:20]
     return sum(_SAMPLE.match(line) is not None for line in lines) > 0.6 * len(lines)
+
+
+def unquoted(text: str) -> str:
+    """A page that is sent as one JSON string (llama.cpp b7010 to b7190: issue 17384), cut or whole, as the page."""
+    if not _QUOTED.match(text):
+        return text
+    body = text.strip().removeprefix('"').removesuffix('"')
+    return _ESCAPED.sub(lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), body)
 
 
 def parse(text: str, masker: Masker) -> Samples:

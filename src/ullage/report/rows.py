@@ -43,10 +43,10 @@ def identity(server: Server) -> str:
 
 def who_runs(server: Server) -> tuple[str, ...]:
     """The model, the engine with its version, and the ranks; of a router its workers."""
+    version = server.figure("version")
     if server.role is Role.ROUTER:
         workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
-        return (server.engine, workers)
-    version = server.figure("version")
+        return (f"{server.engine} {version.value}" if version.known else server.engine, workers)
     engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"
     ranks = " ".join(
         f"{short} {f.value}" for name, short in _RANKS if (f := server.figure(name)).known and f.value != 1

@@ -37,7 +37,7 @@ _OF_WORKERS = ("worker_health", "worker_requests_active", "running_requests", "p
 _STARTED = re.compile(r"Starting router on (?P<host>\[?[\w.:-]+?\]?):(?P<port>\d+) \| mode: (?P<mode>\w+)(?P<rest>.*)")
 _HOST = re.compile(r"https?://(?:[^@/]*@)?(\[[^\]]+\]|[^:/]+)")
 _URL = re.compile(r'"(https?://[^"]+)"')
-_UNIT = re.compile(r"^systemd\[\d+\]: Started (?P<unit>.*[Rr]outer.*?)\.?$")
+_UNIT = re.compile(r"^systemd\[\d+\]: Started (?P<unit>(?!.*llama).*[Rr]outer.*?)\.?$")
 
 
 @dataclass
