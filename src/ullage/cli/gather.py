@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -173,7 +174,7 @@ def _read_file(path: str, masker: Masker) -> list[Evidence]:
     from ..observe.files import read_file
     from ..observe.log_file import LogScan
 
-    return read_file(path, LogScan(*log_markers()), masker, COMMANDS)
+    return read_file(path, LogScan(*log_markers()), masker, re.compile(COMMANDS))
 
 
 def _read_urls(

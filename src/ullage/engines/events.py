@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 from typing import NamedTuple
 
 from ..evidence import Evidence, Log, LogLine
@@ -40,12 +39,7 @@ class LineRule(NamedTuple):
     pattern: str
 
     def match(self, body: str) -> re.Match[str] | None:
-        return _compiled(self.pattern).search(body) if says(body, self.needle) else None
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+        return re.search(self.pattern, body) if says(body, self.needle) else None
 
 
 def says(body: str, needle: str) -> bool:

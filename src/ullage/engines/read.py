@@ -16,18 +16,18 @@ from .server import Role, Server
 from .signs import engine_of
 from .unread import told_together
 
-# What the readers are told to look for. (topic, paths: the newer name first, only if that topic was answered)
-ENDPOINTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("server_info", ("/server_info", "/get_server_info"), ""),
-    ("model_info", ("/model_info", "/get_model_info"), ""),
-    ("loads", ("/v1/loads", "/get_load"), ""),
-    ("models", ("/v1/models",), ""),
-    ("metrics", ("/metrics",), ""),
-    ("workers", ("/workers",), ""),
-    ("version", ("/version",), ""),
-    ("vllm_config", ("/server_info?config_format=json",), "version"),
-    ("props", ("/props",), ""),
-    ("slots", ("/slots",), "props"),
+# What the readers are told to look for. (topic, paths: the newer name first, unless that topic is answered)
+ENDPOINTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("server_info", ("/server_info", "/get_server_info"), ()),
+    ("model_info", ("/model_info", "/get_model_info"), ()),
+    ("loads", ("/v1/loads", "/get_load"), ()),
+    ("models", ("/v1/models",), ()),
+    ("metrics", ("/metrics",), ()),
+    ("workers", ("/workers",), ()),
+    ("version", ("/version",), ("model_info", "workers")),
+    ("vllm_config", ("/server_info?config_format=json",), ("model_info", "workers")),
+    ("props", ("/props",), ("model_info", "workers")),
+    ("slots", ("/slots",), ("model_info", "workers")),
 )
 # Topics that tell servers apart: the first of these that answered is asked again.
 TELLING = ("server_info", "metrics", "props")
@@ -39,7 +39,7 @@ ENDPOINTS_OF = {
     "llama.cpp router": frozenset(["props", "models"]),  # it asks for a model's name where a child would answer
 }
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
-COMMANDS = re.compile(
+COMMANDS = (
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
     r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server(?!:|\.service)|llama\.cpp:\S*server"
 )

@@ -24,8 +24,8 @@ class Signs(NamedTuple):
     owner: str
     keys: frozenset[str]
     topics: frozenset[str]
-    lines: re.Pattern[str]
-    command: re.Pattern[str]
+    lines: str
+    command: str
 
 
 SIGNS = (
@@ -35,8 +35,8 @@ SIGNS = (
         "sglang",
         frozenset(["internal_states", "mem_fraction_static", "is_generation", "dp_rank"]),
         frozenset(),
-        re.compile(r"server_args=|ax_total_num_token|#running-req|#queue-req|Load weight (?:begin|end)|#tokens: \d"),
-        re.compile(r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b"),
+        r"server_args=|ax_total_num_token|#running-req|#queue-req|Load weight (?:begin|end)|#tokens: \d",
+        r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b",
     ),
     Signs(
         "vLLM",
@@ -44,13 +44,11 @@ SIGNS = (
         "vllm",
         frozenset(["vllm_config"]),
         frozenset(["version", "vllm_config"]),
-        re.compile(
-            r"KV cache size: [\d,]+ tokens|vLLM API server|\bV[01] LLM engine|KV cache usage: |(?:GPU|cuda|CPU|rocm)"
-            r" blocks: \d|Maximum concurrency for |Available KV cache memory|\((?:EngineCore|APIServer|VllmWorker)[_ ]"
-            r"|model's max seq len \(|desired GPU memory utilization|Model loading took [\d.]+ Gi?B|LLMEngine"
-            r"|Loading model weights took [\d.]+ GB|Using max model len \d"
-        ),
-        re.compile(r"\bvllm serve\b|\bvllm\.entrypoints"),
+        r"KV cache size: [\d,]+ tokens|vLLM API server|\bV[01] LLM engine|KV cache usage: |(?:GPU|cuda|CPU|rocm)"
+        r" blocks: \d|Maximum concurrency for |Available KV cache memory|\((?:EngineCore|APIServer|VllmWorker)[_ ]"
+        r"|model's max seq len \(|desired GPU memory utilization|Model loading took [\d.]+ Gi?B|LLMEngine"
+        r"|Loading model weights took [\d.]+ GB|Using max model len \d",
+        r"\bvllm serve\b|\bvllm\.entrypoints",
     ),
     Signs(
         "llama.cpp",
@@ -58,13 +56,11 @@ SIGNS = (
         "llamacpp",
         frozenset(["default_generation_settings", "is_processing", "total_slots"]),
         frozenset(["props", "slots"]),
-        re.compile(
-            r"\b(?:llama_(?:context|kv_cache\w*|model_load\w*|new_context_with_model|init_from_model|memory_\w+"
-            r"|params_fit\w*|server)|llm_load_\w+|common_(?:params|init|perf|memory_breakdown)\w*|sched_reserve): "
-            r"|\bbuild(?:: |_info: b)\d+[ -]\(?[0-9a-f]{7}|\bsystem_info: n_threads = |\b(?:srv|slot|cmn) +\w+: "
-            r"|\bn_ctx_slot|\brouter server,? (?:no model|is listening)|^systemd\[\d+\]: .*llama[-_.]?(?:cpp|server)"
-        ),
-        re.compile(r"llama[-_]server|llama\.cpp:\S*server"),
+        r"\b(?:llama_(?:context|kv_cache\w*|model_load\w*|new_context_with_model|init_from_model|memory_\w+"
+        r"|params_fit\w*|server)|llm_load_\w+|common_(?:params|init|perf|memory_breakdown)\w*|sched_reserve): "
+        r"|\bbuild(?:: |_info: b)\d+[ -]\(?[0-9a-f]{7}|\bsystem_info: n_threads = |\b(?:srv|slot|cmn) +\w+: "
+        r"|\bn_ctx_slot|\brouter server,? (?:no model|is listening)|^systemd\[\d+\]: .*llama[-_.]?(?:cpp|server)",
+        r"llama[-_]server|llama\.cpp:\S*server",
     ),
 )
 # Engines that Ullage does not read yet, so that it can say whose a page is.
@@ -80,7 +76,7 @@ def engine_of(item: Evidence) -> str:
         return _by_lines([line.text for line in content.lines])
     if isinstance(content, Argv):
         text = " ".join(content.words)
-        return next((signs.engine for signs in SIGNS if signs.command.search(text)), "")
+        return next((signs.engine for signs in SIGNS if re.search(signs.command, text)), "")
     if isinstance(content, Document):
         return _by_document(content.data) or next((s.engine for s in SIGNS if item.topic in s.topics), "")
     return ""
@@ -96,7 +92,7 @@ def _by_lines(texts: Sequence[str]) -> str:
     found: Counter[str] = Counter()
     for text in texts:
         for signs in SIGNS:
-            match = signs.lines.search(text)
+            match = re.search(signs.lines, text)
             if match and not in_quotes(text, match.start()):
                 found[signs.engine] += 1
     return found.most_common(1)[0][0] if found else ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(NamedTuple):
     """Topics of evidence by trust: for what is in effect, for use now, and for what was asked for.
 
     `identity`: the quantities that two pieces of evidence of one server must agree in. `pool`: the figure that tells
@@ -24,6 +24,6 @@ class Trust:
     resolved: frozenset[str] = frozenset()
     resolved_by: tuple[str, ...] = ()
     loose: frozenset[str] = frozenset()
-    of_quantity: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    why: Mapping[str, str] = field(default_factory=dict)
+    of_quantity: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    why: Mapping[str, str] = MappingProxyType({})
     asked_by: tuple[str, ...] = ("flags",)  # whose arguments are compared

@@ -72,8 +72,7 @@ def kv_expired(deployment: Deployment) -> Iterator[Hit]:
             )
 
 
-_ONE_VECTOR = re.compile(r"deepseek|kimi|glm-?[56]|minicpm-?3|longcat|mistral-?large-?3|ling-?2|ring-?2", re.IGNORECASE)
-_DISTILLED = re.compile(r"distill", re.IGNORECASE)
+_ONE_VECTOR = r"deepseek|kimi|glm-?[56]|minicpm-?3|longcat|mistral-?large-?3|ling-?2|ring-?2"
 
 
 @rule("roles-differ-in-ranks", Severity.WARNING, "Prefill and decode split the model over different numbers of GPUs")
@@ -90,7 +89,8 @@ def roles_differ_in_ranks(deployment: Deployment) -> Iterator[Hit]:
     if not all(sides.values()):
         return
     model = _model(deployment.of(Role.PREFILL)[0])
-    if model is None or (_ONE_VECTOR.search(str(model.value)) and not _DISTILLED.search(str(model.value))):
+    name = str(model.value).lower() if model else ""
+    if model is None or (re.search(_ONE_VECTOR, name) and "distill" not in name):
         return
     prefill, decode = ({size for size, _ in sides[role]} for role in (Role.PREFILL, Role.DECODE))
     if prefill != decode:

@@ -1,19 +1,19 @@
 """All endpoints of all servers, at once: two rounds, so at most two time limits for everything.
 
 Round one asks each endpoint under its first path. Round two asks the older names of those that were not there, the
-endpoints that wait for another one (`only_if`), and again what tells one server from another: several may answer at one
+endpoints that stand in for others (`unless`), and again what tells one server from another: several may answer at one
 URL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ..evidence import Evidence, Failure, Origin
 from ..masking import Masker
+from .at_once import at_once
 from .http import Access, get
 from .targets import normalise, split_path
 
@@ -29,11 +29,13 @@ WHOLE_SERVER = ("refused", "dns", "unreachable", "tls", "timeout")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`paths` are alternatives, the newest name first. `only_if`: ask only when the endpoint of that topic answered."""
+    """`paths` are alternatives, the newest name first. `unless`: ask only where the endpoints of these topics are not
+    there.
+    """
 
     topic: str
     paths: tuple[str, ...]
-    only_if: str = ""
+    unless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def read_servers(
     """
     reader = _Reader(access_for, masker)
     questions = [q for base in dict.fromkeys(bases) for q in _questions(base, endpoints, pages.get(base))]
-    first = reader.ask([replace(q, paths=q.paths[:1]) for q in questions if not q.endpoint.only_if])
+    first = reader.ask([replace(q, paths=q.paths[:1]) for q in questions if not q.endpoint.unless])
     repeated = [question for question in _to_repeat(questions, first, telling) for _ in range(AGAIN)]
     second = reader.ask([*repeated, *_second_round(questions, first)])  # side by side: they meet different servers
     found = [_best(first, second, question) for question in questions]
@@ -74,7 +76,7 @@ def _questions(target: str, endpoints: Sequence[Endpoint], page: str | None) -> 
     base, asked = split_path(target, [path for endpoint in endpoints for path in endpoint.paths])
     if asked:
         endpoint = next(e for e in endpoints if asked in e.paths)
-        questions = [_Question(target, base, replace(endpoint, only_if=""), (asked,))]
+        questions = [_Question(target, base, replace(endpoint, unless=()), (asked,))]
     else:
         questions = [_Question(target, base, endpoint, endpoint.paths) for endpoint in endpoints]
     if page is None:
@@ -96,8 +98,7 @@ class _Reader:
         self._crowded = len(jobs) > MAX_WORKERS
         if not jobs:
             return {}
-        with ThreadPoolExecutor(min(MAX_WORKERS, len(jobs))) as pool:
-            answers = list(pool.map(self._get, jobs))
+        answers = at_once(self._get, jobs, MAX_WORKERS)
         found: Answers = {}
         for (question, _), evidence in zip(jobs, answers, strict=True):
             found.setdefault(question, []).append(evidence)
@@ -131,11 +132,15 @@ def _status(evidence: Evidence) -> str:
 
 
 def _second_round(questions: list[_Question], first: Answers) -> list[_Question]:
-    answered = {(q.base, q.endpoint.topic) for q, items in first.items() if not items[0].failed}
+    done = {
+        (q.base, q.endpoint.topic)
+        for q, items in first.items()
+        if not items[0].failed or _status(items[0]) in WHOLE_SERVER
+    }
     again = []
     for question in questions:
         earlier = first.get(replace(question, paths=question.paths[:1]))
-        if earlier is None and (question.base, question.endpoint.only_if) in answered:
+        if earlier is None and not any((question.base, topic) in done for topic in question.endpoint.unless):
             again.append(question)
         elif earlier and _status(earlier[0]) in NOT_THERE and question.paths[1:]:
             again.append(replace(question, paths=question.paths[1:]))

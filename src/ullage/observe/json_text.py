@@ -13,15 +13,15 @@ from typing import Any
 MAX_DEPTH = 100
 _LONGEST_INT = 400
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)", re.DOTALL)
+# Most answers need none of these patterns: they are compiled where one does.
+_ESCAPE = r"(?s)\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)"
 _CONSTANTS = {"True": "true", "False": "false", "None": "null", "nan": "NaN", "inf": "Infinity"}
-_TOKEN = re.compile(
-    r"""(?P<raw>\b[rR])?(?:\b[bB])?(?P<text>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+_TOKEN = (
+    r"""(?s)(?P<raw>\b[rR])?(?:\b[bB])?(?P<text>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
     r"""|(?P<word>\b(?:True|False|None|nan|inf)\b)|(?P<object><[^<>'"]*(?:'[^'<>]*'[^<>'"]*)*>)"""
-    r"""|(?P<key>-?\b\d+(?=\s*:))|(?P<open>\()|(?P<close>,?\s*\))|(?P<comma>,(?=\s*[\]}]))""",
-    re.DOTALL,
+    r"""|(?P<key>-?\b\d+(?=\s*:))|(?P<open>\()|(?P<close>,?\s*\))|(?P<comma>,(?=\s*[\]}]))"""
 )
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
 
 
 def load(text: str) -> Any:
@@ -35,7 +35,7 @@ def load(text: str) -> Any:
 
 def load_repr(text: str) -> Any:
     """A dict or list as Python prints it. It is turned into JSON word by word: nothing in it is compiled or run."""
-    return load(_TOKEN.sub(_as_json, text))
+    return load(re.sub(_TOKEN, _as_json, text))
 
 
 def looks_like_repr(text: str) -> bool:
@@ -49,7 +49,7 @@ def _whole(digits: str) -> int | float:
 def _plain(data: Any, depth: int) -> Any:
     """The same without control characters and lone surrogates, which no terminal or file should get."""
     if isinstance(data, str):
-        return data if data.isprintable() else _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", data)
+        return data if data.isprintable() else re.sub(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}", data)
     if not isinstance(data, (dict, list)):
         return data
     if depth == 0:
@@ -63,7 +63,7 @@ def _as_json(match: re.Match[str]) -> str:
     kind = match.lastgroup
     if match["text"]:
         inside = match["text"][1:-1]
-        return json.dumps(inside if match["raw"] else _ESCAPE.sub(_unescape, inside))
+        return json.dumps(inside if match["raw"] else re.sub(_ESCAPE, _unescape, inside))
     if kind == "word":
         return _CONSTANTS[match[0]]
     if kind in ("object", "key"):
