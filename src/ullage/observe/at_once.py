@@ -20,10 +20,13 @@ def at_once(call: Callable[[Job], Result], jobs: Sequence[Job], most: int) -> li
 
     def work() -> None:
         for place, job in waiting:  # a step of an iterator over a sequence is atomic
-            try:
-                results[place] = call(job)
-            except BaseException as error:
-                failures[place] = error
+            do(place, job)
+
+    def do(place: int, job: Job) -> None:
+        try:
+            results[place] = call(job)
+        except BaseException as error:  # raised below, by the caller's thread
+            failures[place] = error
 
     threads = [Thread(target=work, daemon=True) for _ in range(min(most, len(jobs)))]
     for thread in threads:
