@@ -21,12 +21,14 @@ from .groups import (
     one_group,
     solved,
     state_solutions,
+    states_of_a_group,
     with_states,
 )
 from .size import TOKENS_ARE_CONCURRENCY
 
 _BLOCK = 16
-_USUAL_STATES = 6  # three groups of recurrent layers, two states each
+_USUAL_GROUPS = 3  # of recurrent layers
+_ROUGHLY = 0.02  # of a full-length request: both figures are rounded
 _IN_FLIGHT_BATCHES = (0, 26, 0)  # since then windows count every batch that is under way at once
 
 
@@ -168,7 +170,8 @@ def _states(stated: Stated, printed: int, length: int) -> Decision:
     )
     if not stated.enlarged_block or not fits:
         return _bounded()
-    states, pool = next((fit for fit in reversed(fits) if fit[0] <= _USUAL_STATES), fits[0])
+    usual = _USUAL_GROUPS * states_of_a_group(full, pairs=stated.shares)
+    states, pool = next((fit for fit in reversed(fits) if fit[0] <= usual), fits[0])
     layout = with_states(full, states)
     one = len(fits) == 1
     why = f"{layout.kind}: {'the only number' if one else 'the likeliest of several'} that gives the printed figures"
@@ -180,6 +183,8 @@ def _plain(stated: Stated, printed: int, length: int, agrees: bool) -> Decision:
     layout = one_group(stated.block, parallel=stated.parallel, shares=stated.shares, draft=stated.draft)
     request = layout.blocks(length)
     pool = printed // (stated.block * stated.parallel) if agrees else -(-printed * request // length)
+    if stated.concurrency is not None and pool / request > stated.concurrency + _ROUGHLY:
+        return _bounded()  # a request takes more than its tokens: an encoder's too, for one
     why = "tokens and concurrency agree, as they do for one group" if agrees else "one group of layers, by the model"
     return Decision(layout, pool, request, agrees and stated.family is not None, why)
 
