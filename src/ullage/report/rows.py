@@ -69,7 +69,7 @@ def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
         return [("Parallel requests, prefill to decode", rows)]
     servers = deployment.workers
     titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
-    return [(title, [_server_row(a, s) for a in report.answers]) for title, s in titled]
+    return [(title, [_server_row(a, s) for a in report.answers if s.name in a.by_server]) for title, s in titled]
 
 
 def _server_row(answer: Answer, server: Server) -> Row:
@@ -160,7 +160,9 @@ def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
     if not (running.known or queues or server.levels):
         yield "in use now", f"not known: {running.note}{server.unread_words}"
         return
-    at = f" (at {running.observed_at})" if running.observed_at else ""
+    captured = not any(e.origin.target.startswith("http") for e in server.evidence)
+    unstated = " (when it was captured, the file does not say)" if captured else ""
+    at = f" (at {running.observed_at})" if running.observed_at else unstated
     told = f"{value_of(running)} running" if running.known else "running requests not known"
     yield "in use now", f"{told}; queues: {queues or 'not known'}{at}"
     for level in server.levels:
