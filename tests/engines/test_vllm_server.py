@@ -116,6 +116,23 @@ def test_data_parallel_engines_each_have_a_pool() -> None:
     assert total_context(found).value == 2 * 63_984
 
 
+def test_engines_of_unequal_pools_are_summed() -> None:
+    """3,999 blocks on one, 2,999 on the other: 39 and 29 requests of 100 blocks."""
+    core = "(EngineCore_DP{0} pid={0}) INFO 09-12 10:00:30 [kv_cache_utils.py:1] {1}"
+    lines = [
+        core.format(n, text)
+        for n, tokens in enumerate((64_000, 48_000))
+        for text in (
+            f"GPU KV cache size: {tokens:,} tokens",
+            f"Maximum concurrency for 8,192 tokens per request: {tokens / 8192:.2f}x",
+        )
+    ]
+    found = server(log("vllm.log", *vllm_start(1, 1, max_num_seqs=64)[:3], *lines))
+    assert admits(found, 1_600) == (68, 68, 68)
+    assert total_context(found).value == (3_999 + 2_999) * 16
+    assert [rank.figures["kv_blocks"].value for rank in found.ranks] == [3_999, 2_999]
+
+
 def test_context_parallel_ranks_share_out_the_tokens() -> None:
     lines = vllm_start(256_000, 7.81, length=32_768, version="0.27.0", decode_context_parallel_size=4)
     assert admits(server(log("vllm.log", *lines)), 6_400)[0] == 39  # 4,000 blocks that hold 64 tokens each
@@ -213,3 +230,34 @@ def test_deepseek_v4_is_told_by_name_and_ratio_whatever_block_the_page_states() 
     safe, low, high = admits(found, 4_096)
     asked, held = 16 + 2 * 65 + 1_025 + 513, 16 + 2 * 3 + 3 + 17
     assert (safe, low, high) == (8_938 // asked, 8_938 // asked, (8_938 - asked) // held + 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "concurrency", "length", "version"),
+    [
+        ("openai/whisper-large-v3", 33_216, 26.62, 448, "0.15.1"),  # the encoder's tokens take blocks too
+        ("microsoft/Phi-3-mini-4k-instruct", 35_648, 8.67, 4_096, "0.19.1"),  # all its layers have a window
+        ("my-finetune", 33_216, 26.62, 448, "0.22.0"),
+    ],
+)
+def test_no_more_full_length_requests_are_told_than_the_engine_states(
+    model: str, tokens: int, concurrency: float, length: int, version: str
+) -> None:
+    found = server(log("vllm.log", *vllm_start(tokens, concurrency, length=length, model=model, version=version)))
+    assert found.figures["kv_cache_size_tokens"].value == tokens
+    assert admits(found, length) == (int(concurrency),) * 3
+    assert total_context(found).number <= concurrency * length
+
+
+@pytest.mark.parametrize(("draft", "cached", "states"), [(0, False, 3), (0, True, 6), (3, False, 12), (2, True, 12)])
+def test_a_draft_takes_states_of_a_hybrid_too(draft: int, cached: bool, states: int) -> None:
+    """Three groups of recurrent layers: each holds a state (two where prefixes are cached) and one a draft token."""
+    length, block, blocks = 262_144, 1_600, 1_472
+    request = -(-length // block) + states
+    asked = {"speculative_config": {"method": "mtp", "num_speculative_tokens": draft}} if draft else {}
+    line = f"Setting attention block size to {block} tokens to ensure that attention page size is >= mamba page size."
+    printed, given = int(blocks / request * length), {"model": "Qwen/Qwen3.8-27B", "enable_prefix_caching": cached}
+    start = vllm_start(printed, blocks / request, line, length=length, version="0.25.1", **given, **asked)
+    found = server(log("vllm.log", *start))
+    assert found.figures["fixed_blocks_per_request"].value == states
+    assert found.figures["num_gpu_blocks"].value == blocks

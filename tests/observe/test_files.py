@@ -20,9 +20,10 @@ from ullage.errors import UsageError
 from ullage.evidence import Argv, Content, Document, Evidence, Failure, Log, Samples
 from ullage.masking import Masker
 from ullage.observe.files import argv_of, read_file
+from ullage.observe.log_choice import LogWords
 from ullage.observe.log_file import LogScan
 
-SCAN = LogScan((b"args=",), re.compile(rb"args=|pool="))
+SCAN = LogScan((LogWords((b"args=",), re.compile(rb"args=|pool=")),))
 COMMANDS = re.compile(r"sglang\.launch_server|vllm serve|llama-server")
 COMMAND = "python -m sglang.launch_server --model-path /m --api-key hunter2-hunter2"
 
@@ -147,6 +148,12 @@ def test_the_environment_of_a_command(path: Path) -> None:
     assert found.environment == {"A": "1", "HF_TOKEN": "***", "B": "x y"}
     found = argv(path, json.dumps({"argv": ["vllm", "serve"], "env": {"A": 1}}))
     assert found.environment == {"A": "1"}
+
+
+def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:
+    path.write_text(f"# How to serve\n\nStart it so:\n\n```sh\n{COMMAND}\n```\n")
+    [item] = read(path)
+    assert isinstance(item.content, Log)
 
 
 def test_two_commands_of_a_script_and_two_processes_of_ps_are_two_items(path: Path) -> None:
