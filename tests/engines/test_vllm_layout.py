@@ -126,6 +126,18 @@ def test_a_log_never_gives_a_larger_pool_than_there_is(pool: Pool) -> None:
     assert abs(decided.blocks - pool.blocks) <= slack
 
 
+@given(pools())
+def test_a_log_tells_windows_of_a_known_length_where_the_pool_is_printed_over_the_groups(pool: Pool) -> None:
+    if pool.family is None or pool.family.window is None or pool.release != OLD:
+        return
+    decided = decide(pool.printed())
+    if decided.layout is not None and len(decided.layout.asked.groups) == pool.groups:
+        assert [decided.layout.blocks(n) for n in (1, pool.length)] == [pool.layout.blocks(n) for n in (1, pool.length)]
+        assert decided.blocks is not None
+        assert abs(decided.blocks - pool.blocks) <= pool.groups
+    assert not decided.proven or decided.layout is None
+
+
 @pytest.mark.parametrize(
     ("name", "layers"),
     {

@@ -261,3 +261,26 @@ def test_a_draft_takes_states_of_a_hybrid_too(draft: int, cached: bool, states: 
     found = server(log("vllm.log", *start))
     assert found.figures["fixed_blocks_per_request"].value == states
     assert found.figures["num_gpu_blocks"].value == blocks
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "groups", "blocks"),
+    [
+        ("openai/gpt-oss-20b", 128, 1, 35_329),
+        ("google/gemma-2-9b-it", 4_096, 1, 9_000),
+        ("google/gemma-3-27b-it", 1_024, 6, 20_003),
+    ],
+)
+def test_windows_of_a_known_length_are_told_by_a_log_too(model: str, window: int, groups: int, blocks: int) -> None:
+    """Before 0.20.2 the tokens are the pool over the groups, and the concurrency is of whole requests."""
+    length, batched = 16_384, 2_048
+    request = length // 16 + groups * (-(-(window - 1 + batched) // 16) + 1)
+    line = f"Chunked prefill is enabled with max_num_batched_tokens={batched}."
+    printed = blocks // (groups + 1) * 16
+    found = server(
+        log("vllm.log", *vllm_start(printed, blocks / request, line, length=length, model=model, version="0.13.0"))
+    )
+    assert found.figures["blocks_per_full_request"].value == request
+    assert found.figures["blocks_per_full_request"].kind is Kind.INFERRED
+    assert 0 <= blocks - found.figures["num_gpu_blocks"].number <= groups
+    assert admits(found, length)[0] <= blocks / request

@@ -141,6 +141,21 @@ def divided_solutions(
                 yield each * (groups - 1), pool
 
 
+def window_solutions(
+    full: Demand, window: tuple[int, int], in_flight: int, length: int, printed: int, concurrency: float
+) -> Iterator[tuple[Layout, int]]:
+    """(layout, least blocks of the pool) with equal windows of (window, block) tokens that print so before 0.20.2: the
+    pool over the groups in whole blocks.
+    """
+    for count in range(1, _MOST_GROUPS):
+        layout, least = with_windows(full, [window] * count, in_flight), printed // window[1] * (count + 1)
+        request = layout.blocks(length)
+        fits = (pool for pool in range(least, least + count + 1) if abs(pool / request - concurrency) <= PRINTED)
+        pool = next(fits, None)
+        if pool is not None:
+            yield layout, pool
+
+
 def states_of_a_group(full: Demand, *, pairs: bool) -> int:
     """Blocks that one group of recurrent layers holds for a request: of the state, a second one where prefixes are
     cached, and one for every draft token (MambaSpec, v1/kv_cache_interface.py).

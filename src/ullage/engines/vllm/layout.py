@@ -22,6 +22,7 @@ from .groups import (
     solved,
     state_solutions,
     states_of_a_group,
+    window_solutions,
     with_states,
 )
 from .size import TOKENS_ARE_CONCURRENCY
@@ -152,6 +153,8 @@ def _by_tokens(stated: Stated, printed: int, length: int) -> Decision:
         return _plain(stated, printed, length, divided_would_show)
     if layers is Layers.STATES:
         return _states(stated, printed, length)
+    if stated.is_divided and stated.family is not None and stated.family.window:
+        return _windows(stated, stated.family.window, printed, length)
     if layers is None and not stated.is_divided and printed % _BLOCK == 0 and length % _BLOCK == 0:
         decided = _plain(stated, printed, length, agrees=False)
         return decided._replace(
@@ -176,6 +179,18 @@ def _states(stated: Stated, printed: int, length: int) -> Decision:
     one = len(fits) == 1
     why = f"{layout.kind}: {'the only number' if one else 'the likeliest of several'} that gives the printed figures"
     return Decision(layout, pool, layout.blocks(length), one, why)
+
+
+def _windows(stated: Stated, window: int, printed: int, length: int) -> Decision:
+    """Windows of a length that the family tells; the two figures tell how many groups have them."""
+    full = full_group(stated.block, parallel=stated.parallel, shares=stated.shares, draft=stated.draft)
+    for flight in stated.in_flight:
+        fits = [*window_solutions(full, (window, stated.block), flight, length, printed, stated.concurrency or 0.0)]
+        if len(fits) == 1:
+            layout, pool = fits[0]
+            why = f"{layout.kind}: the only number that gives the printed figures"
+            return Decision(layout, pool, layout.blocks(length), False, why)
+    return _bounded()
 
 
 def _plain(stated: Stated, printed: int, length: int, agrees: bool) -> Decision:
