@@ -43,6 +43,7 @@ _NO_NUMBERS = frozenset({"commit", "loader_path", "model_path", "device", "draft
 
 _KV = r"K \((?P<k>\w+)\): +(?P<k_mib>NUM) MIB, V \((?P<v>\w+)\): +(?P<v_mib>NUM) MIB"
 _RS = r"R \((?P<r>\w+)\): +(?P<r_mib>NUM) MIB, S \((?P<s>\w+)\): +(?P<s_mib>NUM) MIB"
+_DEVICE = r"(?P<device>(?:[\w() /.-]|\[[^\]]*\])+?)"  # `CUDA0`, `HTP1-REPACK`, `RPC0[10.0.0.2:50052]`
 _SPEED = r"\( *NUM ms per token, +(?P<{}_tok_s>NUM) tokens"
 
 
@@ -162,16 +163,15 @@ _RULES = (
     _rule(
         Step.BREAKDOWN,
         "memory_breakdown_print: |",
-        r"- (?P<device>[\w ]*?\w)(?: \(.*\))? +\|(?: +(?P<total>\d+) = +(?P<free>\d+) \+ \()? +(?P<self>\d+) ="
-        r" +(?P<model>\d+) \+ +(?P<context>\d+) \+ +(?P<compute>\d+)(?:\) \+ +(?P<unaccounted>\d+))?",
+        r"- (?P<device>[\w -]*?\w)(?: \(.*\))? +\|(?: +(?P<total>\d+) = +(?P<free>\d+) \+ \()? *(?P<self>\d+) ="
+        r" +(?P<model>\d+) \+ +(?P<context>\d+) \+ +(?P<compute>\d+)(?:\) \+ +(?P<unaccounted>-?\d+))?",
     ),
     _rule(
         Step.BUFFER,
         " buffer size",
-        r": +(?P<device>[\w() -]+?) +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *="
-        r" *(?P<mib>NUM) MIB",
+        rf": +{_DEVICE} +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *= *(?P<mib>NUM) MIB",
     ),
-    _rule(Step.BUFFER, " buffer size", r"llm_load_tensors: +(?P<device>[\w() -]+?) +buffer size = *(?P<mib>NUM) MIB"),
+    _rule(Step.BUFFER, " buffer size", rf"llm_load_tensors: +{_DEVICE} +buffer size = *(?P<mib>NUM) MIB"),
     _rule(
         Step.SLOTS,
         "initializing, n_slots",
@@ -207,7 +207,7 @@ _RULES = (
     _rule(
         Step.RUN,
         "prompt eval time",
-        r"prompt eval time = +NUM ms / +(?P<prompt_tokens>\d+) tokens " + _SPEED.format("prompt"),
+        r"prompt eval time += +NUM ms / +(?P<prompt_tokens>\d+) tokens " + _SPEED.format("prompt"),
     ),
     _rule(
         Step.RUN,
@@ -254,7 +254,7 @@ _KEPT = (
     # of a start, by who says it
     *("llama_context: ", "llama_kv_cache", "llama_memory_rec", "print_info: ", "llm_load_", "load_tensors: "),
     *("llama_model_loader: loaded", "llama_model_load: error", "llama_new_context", "llama_init_from_model: "),
-    *("sched_reserve: ", "params_fit_impl: ", "memory_breakdown_print: |", "load_model: ", "llama_server: "),
+    *(" KV buffer size", "creating MTP", "loading draft model", "sched_reserve: ", "params_fit_impl: ", "memory_breakdown_print: |", "load_model: ", "llama_server: "),
     *("build: ", "build_info: b", "build info |", "system_info: n_threads", "common_params_print_info: "),
     *(
         "n_parallel is set to auto",
@@ -274,7 +274,7 @@ _KEPT = (
     ),
     *("couldn't bind", "exiting due to ", "out of memory"),
     # of a run
-    *("processing task", "stop processing", "eval time =", "draft acceptance", "context checkpoint", "cache state: "),
+    *("processing task", "stop processing", "eval time ", "draft acceptance", "context checkpoint", "cache state: "),
     *("making room for prompt", "purging slot ", "failed to find free space", "Context size has been exceeded"),
     "the available context size",
 )
