@@ -104,9 +104,11 @@ def _arguments(start: Start, evidence: Evidence) -> dict[str, Figure]:
 
 
 def _split(command: str) -> list[str]:
-    """A path with a space in it is broken, which costs its value alone."""
+    """A backslash separates folders. A path with a space in it is broken, which costs its value alone."""
+    words = shlex.shlex(command, posix=True, punctuation_chars="")
+    words.whitespace_split, words.escape, words.commenters = True, "", ""
     try:
-        return shlex.split(command)
+        return [*words]
     except ValueError:
         return command.split()
 

@@ -197,12 +197,22 @@ _RULES = (
     _rule(Step.NOTE, "HTTP server is listening", r"hostname: (?P<host>\S+), port: (?P<port>\d+)"),
     _rule(Step.READY, "all slots are idle", r"(?P<idle>all slots are idle)"),
     _rule(Step.READY, ": model loaded", r"(?:main|llama_server): (?P<loaded>model loaded)"),
-    _rule(Step.RUN, "processing task", r"id +(?P<slot>\d+) \| task (?P<task>\d+) \| (?P<launched>processing task)"),
+    _rule(Step.RUN, "| processing task", r"id +(?P<slot>\d+) \| task (?P<task>\d+) \| (?P<launched>processing task)"),
     _rule(
         Step.RUN,
         "stop processing",
         r"id +(?P<slot>\d+) \| task (?P<task>-?\d+) \| stop processing: n_(?:tokens|past) = (?P<released_tokens>\d+)"
         r"(?:, truncated = (?P<truncated>\d))?",
+    ),
+    _rule(  # until autumn 2024
+        Step.RUN,
+        "slot is processing task",
+        r"(?P<launched>slot is processing) task .*id_slot=(?P<slot>\d+) id_task=(?P<task>\d+)",
+    ),
+    _rule(
+        Step.RUN,
+        "slot released",
+        r"slot released .*id_slot=(?P<slot>\d+) id_task=(?P<task>-?\d+) .*n_past=(?P<released_tokens>\d+)",
     ),
     _rule(
         Step.RUN,
@@ -254,7 +264,16 @@ _KEPT = (
     # of a start, by who says it
     *("llama_context: ", "llama_kv_cache", "llama_memory_rec", "print_info: ", "llm_load_", "load_tensors: "),
     *("llama_model_loader: loaded", "llama_model_load: error", "llama_new_context", "llama_init_from_model: "),
-    *(" KV buffer size", "creating MTP", "loading draft model", "sched_reserve: ", "params_fit_impl: ", "memory_breakdown_print: |", "load_model: ", "llama_server: "),
+    *(
+        " KV buffer size",
+        "creating MTP",
+        "loading draft model",
+        "sched_reserve: ",
+        "params_fit_impl: ",
+        "memory_breakdown_print: |",
+        "load_model: ",
+        "llama_server: ",
+    ),
     *("build: ", "build_info: b", "build info |", "system_info: n_threads", "common_params_print_info: "),
     *(
         "n_parallel is set to auto",
@@ -276,7 +295,7 @@ _KEPT = (
     # of a run
     *("processing task", "stop processing", "eval time ", "draft acceptance", "context checkpoint", "cache state: "),
     *("making room for prompt", "purging slot ", "failed to find free space", "Context size has been exceeded"),
-    "the available context size",
+    *("the available context size", "slot released"),
 )
 KEEP = re.compile(b"|".join(re.escape(words.encode()) for words in _KEPT))
 STARTS = (b"print_info: verbosity", b"build_info: b", b"system_info: n_threads", b"load_model: loading model '")

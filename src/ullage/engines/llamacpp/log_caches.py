@@ -61,7 +61,7 @@ class _Told:
         self.figures: dict[str, Figure] = {}
         self.buffers: dict[str, dict[str, Figure]] = defaultdict(dict)
 
-    def load(self, prefix: str, _event: Event) -> None:
+    def load(self, _prefix: str, _event: Event) -> None:
         """A model that is loaded again (--fit loads it without its tensors first) replaces itself."""
         self.loading, self.cache = "", "kv_"
 
@@ -99,8 +99,9 @@ class _Told:
         """total = free + self (model + context + compute) + unaccounted, on one device; the host has no total."""
         for key in event.values.keys() - {"device"}:
             name, value = f"{key}_mib {event.values['device']}", event.values[key]
-            below_zero = isinstance(value, int) and value >= _WRAPPED // 2
-            self.figures[name] = figure_of(name, value - _WRAPPED if below_zero else value, self.evidence, event)
+            if isinstance(value, int) and value >= _WRAPPED // 2:
+                value -= _WRAPPED
+            self.figures[name] = figure_of(name, value, self.evidence, event)
 
 
 _TAKES: dict[Enum, Callable[[_Told, str, Event], None]] = {
