@@ -422,3 +422,20 @@ def test_the_run_of_a_server_of_2024() -> None:
     after = f"INFO [ update_slots] slot released | {told} n_ctx=8192 n_past=215 n_system_tokens=0 truncated=false"
     ended = logged(*YEAR_2024, f"INFO [ launch_slot_with_task] slot is processing task | {told}", after).usage
     assert (values(ended)["requests_processing"], values(ended)["released_tokens"]) == (0, 215)
+
+
+def test_what_the_projector_and_a_draft_were_expected_to_take() -> None:
+    figures = logged(
+        *NEWEST,
+        "0.00.300.000 I srv    load_model: [mtmd] estimated worst-case memory usage of mmproj is 1502.25 MiB",
+        "0.00.300.001 I srv    load_model: [spec] estimated memory usage of MTP context is 512.50 MiB",
+    ).figures
+    assert (figures["mmproj_mib"].value, figures["spec_context_mib"].value) == (1502.25, 512.5)
+    assert figures["mmproj_mib"].unit == "MiB"
+
+
+def test_the_queue_of_ollama_stands_before_the_slots_of_its_runner() -> None:
+    said = 'level=INFO source=server.go:1388 msg="llama runner started in 1.08 seconds"'
+    told = logged(*SUMMER_2025, f"time=2026-05-20T19:18:03.063-03:00 {said}").notes
+    assert any("OLLAMA_MAX_QUEUE" in note for note in told)
+    assert not any("Ollama" in note for note in logged(*SUMMER_2025).notes)

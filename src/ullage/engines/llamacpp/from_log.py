@@ -19,7 +19,11 @@ from .starts import Start, processes_of
 _STATED = (Step.BEGIN, Step.MODEL, Step.CONTEXT, Step.SLOTS, Step.READY, Step.ROUTER, Step.NOTE, Step.UNIT)
 _NO_FIGURES = frozenset(
     """commit verbosity n_threads command constructing spawned spawned_port sleeping woken router device unit idle
-    loaded exit_code""".split()
+    loaded exit_code ollama""".split()
+)
+_OLLAMA = (
+    "Ollama runs this model: OLLAMA_NUM_PARALLEL sets the slots, and its own queue stands before them, which refuses"
+    " with 503 beyond OLLAMA_MAX_QUEUE (512 by default)"
 )
 _WORDS = {"true": True, "false": False}
 
@@ -122,6 +126,8 @@ def _notes(start: Start, log: Log) -> Iterator[str]:
     killed = next((e for e in start.events if "killed_by" in e.values), None)
     if killed is not None:
         yield f"killed: {killed.line.text[-160:].strip()}"
+    if start.says("ollama"):
+        yield _OLLAMA
     if start.is_router:
         return
     if refused := start.refusal:

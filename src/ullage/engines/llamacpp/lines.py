@@ -124,6 +124,11 @@ _RULES = (
         "projected to use ",
         r"projected to use (?P<fit_use_mib>\d+) MiB of \w+ memory vs\. (?P<fit_free_mib>\d+) MiB",
     ),
+    _rule(
+        Step.NOTE,
+        "memory usage of ",
+        r"memory usage of (?:mmproj is (?P<mmproj_mib>NUM)|[\w -]+ context is (?P<spec_context_mib>NUM)) MiB",
+    ),
     _rule(Step.NOTE, "will leave ", r"will leave (?P<fit_left_mib>\d+) >= (?P<fit_target_mib>\d+) MiB"),
     _rule(
         Step.NOTE,
@@ -249,6 +254,7 @@ _RULES = (
         "the available context size",
         r"request (?:\((?P<refused_tokens>\d+) tokens\) )?(?P<too_long>exceeds the available context size)",
     ),
+    _rule(Step.NOTE, "source=server.go", r"level=\w+ (?P<ollama>source=server\.go)"),
     _rule(Step.NOTE, "ntering sleeping state", r"(?P<sleeping>entering) sleeping state"),
     _rule(Step.NOTE, "exiting sleeping state", r"(?P<woken>exiting) sleeping state"),
     _rule(
@@ -266,6 +272,7 @@ _KEPT = (
     *("llama_model_loader: loaded", "llama_model_load: error", "llama_new_context", "llama_init_from_model: "),
     *(
         " KV buffer size",
+        "KV self size",
         "creating MTP",
         "loading draft model",
         "sched_reserve: ",
@@ -295,7 +302,7 @@ _KEPT = (
     # of a run
     *("processing task", "stop processing", "eval time ", "draft acceptance", "context checkpoint", "cache state: "),
     *("making room for prompt", "purging slot ", "failed to find free space", "Context size has been exceeded"),
-    *("the available context size", "slot released"),
+    *("the available context size", "slot released", "source=server.go"),
 )
 KEEP = re.compile(b"|".join(re.escape(words.encode()) for words in _KEPT))
 STARTS = (b"print_info: verbosity", b"build_info: b", b"system_info: n_threads", b"load_model: loading model '")
