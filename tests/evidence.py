@@ -14,6 +14,7 @@ from ullage.evidence import Argv, Document, Evidence, Failure, Origin
 from ullage.figure import Figure, Kind
 from ullage.masking import Masker
 from ullage.observe import metrics_text
+from ullage.observe.log_choice import LogWords
 from ullage.observe.log_file import LogScan, read_log
 
 READ_AT = datetime(2026, 11, 29, 12, tzinfo=timezone.utc)
@@ -25,7 +26,8 @@ _SUMMARY = {"context": 32768, "running": 64, "chunk": 8192, "budget": 16384, "at
 def log(name: str, *lines: str) -> Evidence:
     """A log file of one server, as the log reader keeps it."""
     text = "\n".join((*lines, "")).encode()
-    [item] = read_log(io.BytesIO(text), name, LogScan(*log_markers()), Masker(), READ_AT)
+    scan = LogScan(tuple(LogWords(*markers) for markers in log_markers()))
+    [item] = read_log(io.BytesIO(text), name, scan, Masker(), READ_AT)
     return item
 
 

@@ -116,6 +116,23 @@ def test_data_parallel_engines_each_have_a_pool() -> None:
     assert total_context(found).value == 2 * 63_984
 
 
+def test_engines_of_unequal_pools_are_summed() -> None:
+    """3,999 blocks on one, 2,999 on the other: 39 and 29 requests of 100 blocks."""
+    core = "(EngineCore_DP{0} pid={0}) INFO 09-12 10:00:30 [kv_cache_utils.py:1] {1}"
+    lines = [
+        core.format(n, text)
+        for n, tokens in enumerate((64_000, 48_000))
+        for text in (
+            f"GPU KV cache size: {tokens:,} tokens",
+            f"Maximum concurrency for 8,192 tokens per request: {tokens / 8192:.2f}x",
+        )
+    ]
+    found = server(log("vllm.log", *vllm_start(1, 1, max_num_seqs=64)[:3], *lines))
+    assert admits(found, 1_600) == (68, 68, 68)
+    assert total_context(found).value == (3_999 + 2_999) * 16
+    assert [rank.figures["kv_blocks"].value for rank in found.ranks] == [3_999, 2_999]
+
+
 def test_context_parallel_ranks_share_out_the_tokens() -> None:
     lines = vllm_start(256_000, 7.81, length=32_768, version="0.27.0", decode_context_parallel_size=4)
     assert admits(server(log("vllm.log", *lines)), 6_400)[0] == 39  # 4,000 blocks that hold 64 tokens each

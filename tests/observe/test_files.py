@@ -20,9 +20,10 @@ from ullage.errors import UsageError
 from ullage.evidence import Argv, Content, Document, Evidence, Failure, Log, Samples
 from ullage.masking import Masker
 from ullage.observe.files import argv_of, read_file
+from ullage.observe.log_choice import LogWords
 from ullage.observe.log_file import LogScan
 
-SCAN = LogScan((b"args=",), re.compile(rb"args=|pool="))
+SCAN = LogScan((LogWords((b"args=",), re.compile(rb"args=|pool=")),))
 COMMANDS = re.compile(r"sglang\.launch_server|vllm serve|llama-server")
 COMMAND = "python -m sglang.launch_server --model-path /m --api-key hunter2-hunter2"
 

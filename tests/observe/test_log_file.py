@@ -12,19 +12,21 @@ import pytest
 
 from ullage.evidence import Evidence, Log
 from ullage.masking import Masker
+from ullage.observe.log_choice import LogWords
 from ullage.observe.log_file import LogScan, read_log
 
 NOW = datetime(2026, 11, 29, tzinfo=timezone.utc)
 STRONG, WEAK = b"args=Args(", b"Load begin"
 KEEP = re.compile(rb"args=|Load|pool=|batch|Traceback|token is")
-SCAN = LogScan((STRONG, WEAK), KEEP)
+WORDS = LogWords((STRONG, WEAK), KEEP)
+SCAN = LogScan((WORDS,))
 NOISE = b'INFO: 127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK\n'
 
 
 def small(**changes: int) -> LogScan:
     """The limits of a large file, for a file that is quickly made."""
     limits = {"whole_bytes": 1000, "start_bytes": 5000, "tail_bytes": 2000, "history_bytes": 50_000, **changes}
-    return LogScan((STRONG, WEAK), KEEP, **limits)
+    return LogScan((WORDS,), **limits)
 
 
 def read(data: bytes, scan: LogScan = SCAN) -> list[Evidence]:
@@ -109,7 +111,7 @@ def test_without_a_start_the_begin_and_the_end_are_read() -> None:
 
 def test_of_very_many_lines_of_a_kind_the_first_and_the_last_are_kept() -> None:
     lines = b"".join(b"batch %05d\n" % n for n in range(20_000))
-    scan = LogScan((STRONG,), KEEP, tail_bytes=12_007, lines_per_kind=100)
+    scan = LogScan((LogWords((STRONG,), KEEP),), tail_bytes=12_007, lines_per_kind=100)
     found = log(b"args=Args(1)\n" + lines + b"pool=1\n", scan)
     kept = [line.text for line in found.lines]
     assert kept[:3] == ["args=Args(1)", "batch 00000", "batch 00001"]
@@ -121,7 +123,7 @@ def test_of_very_many_lines_of_a_kind_the_first_and_the_last_are_kept() -> None:
 
 def test_a_line_longer_than_the_limit_is_cut_and_the_next_one_is_read() -> None:
     data = b"args=Args(" + b"x" * 9_000_000 + b"\npool=1\n"
-    found = log(data, LogScan((STRONG,), KEEP, line_bytes=1000))
+    found = log(data, LogScan((LogWords((STRONG,), KEEP),), line_bytes=1000))
     assert [(line.number, len(line.text)) for line in found.lines] == [(1, 1000), (2, 6)]
 
 
@@ -212,9 +214,10 @@ def test_a_large_log_is_read_within_its_memory(tmp_path: Path) -> None:
         file.write(b"z" * 30_000_000)
     code = (
         "import re, sys, time\n"
+        "from ullage.observe.log_choice import LogWords\n"
         "from ullage.observe.log_file import *\n"
         "from ullage.masking import Masker\n"
-        "scan = LogScan((b'args=Args(',), re.compile(rb'args=|batch'))\n"
+        "scan = LogScan((LogWords((b'args=Args(',), re.compile(rb'args=|batch')),))\n"
         "(e,) = read_log(open(sys.argv[1], 'rb'), 'x', scan, Masker(), time)\n"
         "peak = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
         "print(e.content.lines[0].text, peak)\n"

@@ -172,9 +172,11 @@ def _key(name: str) -> str:
 
 def _read_file(path: str, masker: Masker) -> list[Evidence]:
     from ..observe.files import read_file
+    from ..observe.log_choice import LogWords
     from ..observe.log_file import LogScan
 
-    return read_file(path, LogScan(*log_markers()), masker, re.compile(COMMANDS))
+    scan = LogScan(tuple(LogWords(*markers) for markers in log_markers()))
+    return read_file(path, scan, masker, re.compile(COMMANDS))
 
 
 def _read_urls(

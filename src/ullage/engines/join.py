@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..evidence import Evidence
 from ..figure import Figure, Kind
 from .facts import Facts
-from .server import Disagreement, EarlierStart, Moment, Role
+from .server import Disagreement, EarlierStart, Moment, Rank, Role
 from .trust import Trust
 
 _OUTRANKS = "what the server says of itself when asked outranks its log, which may be of another start"
@@ -27,6 +28,36 @@ class Joined:
     history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The URL; else the stream or file of its first evidence, with the port."""
+        origins = [part.evidence.origin for part in self.parts]
+        live = next((o.target for o in origins if o.target.startswith("http")), None)
+        if live:
+            return live
+        name = origins[0].stream or origins[0].target.rsplit("/", 1)[-1]
+        port = self.known("port")
+        return f"{name} (port {port.value})" if port and "port" not in name else name
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Each item once."""
+        return tuple({id(part.evidence): part.evidence for part in self.parts}.values())
+
+    @property
+    def ranks(self) -> tuple[Rank, ...]:
+        """Each rank once, its figures by the order of trust that the parts stand in."""
+        ranks: dict[str, dict[str, Figure]] = {}
+        for part in self.parts:
+            for rank, found in part.rank_usage.items():
+                ranks[rank] = {**found, **ranks.get(rank, {})}
+        return tuple(Rank(name, ranks[name]) for name in sorted(ranks, key=lambda name: (len(name), name)))
+
+    @property
+    def asked(self) -> dict[str, Figure]:
+        """What was asked for, under names that tell it from what is in effect."""
+        return {f"requested_{name}": figure for name, figure in self.args.items()}
 
     def known(self, name: str) -> Figure | None:
         """What is in effect, else what was asked for."""

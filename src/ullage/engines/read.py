@@ -62,11 +62,12 @@ class Unclaimed(NamedTuple):
     reason: str
 
 
-def log_markers() -> tuple[tuple[bytes, ...], re.Pattern[bytes]]:
-    """(what marks the beginning of a start, which lines of a log to keep): bytes, for a reader that knows no engine."""
+def log_markers() -> list[tuple[tuple[bytes, ...], re.Pattern[bytes]]]:
+    """By engine (what marks the beginning of a start, which lines of a log to keep): bytes, for a reader that knows no
+    engine.
+    """
     lines = [import_module(f"{__package__}.{name}.lines") for name in _ENGINES.values()]
-    starts = tuple(marker for module in lines for marker in module.STARTS)
-    return starts, re.compile(b"|".join(module.KEEP.pattern for module in lines))
+    return [(module.STARTS, module.KEEP) for module in lines]
 
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:

@@ -66,8 +66,8 @@ def ranks_disagree(deployment: Deployment) -> Iterator[Hit]:
     the sum of tokens.
 
     Ranks of different size fill unevenly, and a long request may fit one and not the other. The limits here are the sum
-    over the ranks, which is reached only if each request is sent where there is room (of vLLM's engines: the least of
-    them times their number). Replicas behind one router that differ have the same effect.
+    over the ranks, which is reached only if each request is sent where there is room. Replicas behind one router that
+    differ have the same effect.
     """
     for server in deployment.workers:
         by_name = ({r.name: f for r in server.ranks if (f := r.figures.get(name))} for name in _POOLS)

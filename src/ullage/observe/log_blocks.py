@@ -69,13 +69,14 @@ def found_in(block: Block, keep: re.Pattern[bytes], line_bytes: int) -> Iterator
     """The lines in which `keep` is found, and those of systemd. A carriage return ends a record like a line feed."""
     view = _View(block)
     text, done = view.text, 0
+    some_are_cut = b" P " in text
     for place, kind, sure in sorted([*_kept(text, keep), *_systemd(text), *_undecoded(text)]):
         if place < done:
             continue
         begin = text.rfind(b"\n", done, place) + 1 or done
         if place - begin >= line_bytes:
             continue
-        end = _end(text, place)
+        end = _end(text, begin, place, some_are_cut)
         yield Found(view.offset(begin), view.line(begin), text[begin : min(end, begin + line_bytes)], kind, sure)
         done = end
 
@@ -102,12 +103,12 @@ def _undecoded(text: bytes) -> Iterator[Match]:
             yield match.start(), b"MESSAGE", False
 
 
-def _end(text: bytes, place: int) -> int:
+def _end(text: bytes, begin: int, place: int, some_are_cut: bool) -> int:
     """The end of the line, or of the last line that continues it: an indented one, or one of a record that was cut."""
-    begin, end = text.rfind(b"\n", 0, place) + 1, _line_end(text, place)
+    end = _line_end(text, place)
     for _ in range(_MOST_CONTINUATIONS):
         indented = text[end - 1 : end] == b"," and _INDENTED.match(text, end + 1)
-        if not (indented or _CUT.match(text, begin, end)):
+        if not (indented or (some_are_cut and _CUT.match(text, begin, end))):
             break
         begin, end = end + 1, _line_end(text, end + 1)
     return end

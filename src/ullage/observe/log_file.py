@@ -16,6 +16,7 @@ from ..evidence import Evidence
 from ..masking import Masker
 from .handles import readable
 from .log_blocks import Found, blocks, found_in
+from .log_choice import LogWords, chosen
 from .log_starts import earlier_starts, last_start
 from .log_streams import by_stream, evidence
 from .log_thin import Thin
@@ -30,10 +31,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class LogScan:
-    """What to look for. `starts`: byte strings that mark the beginning of an engine start, the strongest first."""
+    """What to look for, by kind of log, and how far."""
 
-    starts: tuple[bytes, ...]
-    keep: re.Pattern[bytes]  # only lines it is found in are kept
+    kinds: tuple[LogWords, ...]
     history_bytes: int = 64 * MIB  # how far before the last start earlier ones are looked for
     start_bytes: int = 16 * MIB
     tail_bytes: int = 4 * MIB
@@ -49,25 +49,26 @@ def read_log(handle: BinaryIO, name: str, scan: LogScan, masker: Masker, read_at
 
 def _read_log(handle: BinaryIO, name: str, scan: LogScan, masker: Masker, read_at: datetime) -> list[Evidence]:
     size = handle.seek(0, 2)
-    start = last_start(handle, size, scan.starts)
+    words = chosen(handle, size, scan.kinds)
+    start = last_start(handle, size, words.starts)
     whole = size <= scan.whole_bytes
-    spans = [(0, size)] if whole else _spans(handle, size, start, scan)
+    spans = [(0, size)] if whole else _spans(handle, size, start, scan, words.starts)
     thin = Thin(start or 0, size - scan.tail_bytes, scan.lines_per_kind)
-    for found in _read(handle, spans, scan):
+    for found in _read(handle, spans, words.keep, scan.line_bytes):
         thin.add(found)
     gaps = [*_gaps(spans, size, start), *thin.gaps()]
-    streams = by_stream(thin.kept(), scan.keep, masker, numbered=whole)
+    streams = by_stream(thin.kept(), words.keep, masker, numbered=whole)
     return evidence(streams, name, read_at, numbered=whole, gaps=tuple(masker.text(gap) for gap in gaps))
 
 
-def _spans(handle: BinaryIO, size: int, start: int | None, scan: LogScan) -> list[Span]:
+def _spans(handle: BinaryIO, size: int, start: int | None, scan: LogScan, markers: tuple[bytes, ...]) -> list[Span]:
     """What is read of a file too large to be read whole, in its order, without overlaps."""
     spans = [(size - scan.tail_bytes, size)]
     if start is None:
         spans.append((0, min(scan.start_bytes, size)))
     else:
         spans.append((start - _BEFORE_A_START, start + scan.start_bytes))
-        earlier = earlier_starts(handle, start - scan.history_bytes, start, scan.starts, _EARLIER_STARTS)
+        earlier = earlier_starts(handle, start - scan.history_bytes, start, markers, _EARLIER_STARTS)
         spans += [(begin - _BEFORE_A_START, min(begin + _AFTER_AN_EARLIER_START, start)) for begin in earlier]
     return _merged([(max(0, begin), min(size, end)) for begin, end in spans])
 
@@ -82,10 +83,10 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _read(handle: BinaryIO, spans: list[Span], scan: LogScan) -> Iterator[Found]:
+def _read(handle: BinaryIO, spans: list[Span], keep: re.Pattern[bytes], line_bytes: int) -> Iterator[Found]:
     for begin, end in spans:
-        for block in blocks(handle, begin, end, scan.line_bytes):
-            yield from found_in(block, scan.keep, scan.line_bytes)
+        for block in blocks(handle, begin, end, line_bytes):
+            yield from found_in(block, keep, line_bytes)
 
 
 def _gaps(spans: list[Span], size: int, start: int | None) -> Iterator[str]:

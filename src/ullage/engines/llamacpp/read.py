@@ -74,7 +74,7 @@ def _server(joined: Joined) -> Server:
     context = context_of(joined)
     host = host_figures(joined, context)
     return Server(
-        name=_name(joined),
+        name=joined.name,
         engine="llama.cpp",
         role=Role.UNIFIED,
         figures=_figures(joined, context, host),
@@ -90,7 +90,7 @@ def _server(joined: Joined) -> Server:
         ranks=ranks_of(joined),
         earlier=joined.earlier,
         disagreements=joined.disagreements,
-        evidence=_evidence(joined),
+        evidence=joined.evidence,
         notes=tuple(_notes(joined, context)),
     )
 
@@ -103,7 +103,7 @@ def _router(joined: Joined) -> Server:
         if name in joined.args
     )
     return Server(
-        name=_name(joined),
+        name=joined.name,
         engine="llama.cpp",
         role=Role.ROUTER,
         figures=_figures(joined, None, {}),
@@ -111,7 +111,7 @@ def _router(joined: Joined) -> Server:
         usage=joined.usage,
         earlier=joined.earlier,
         disagreements=joined.disagreements,
-        evidence=_evidence(joined),
+        evidence=joined.evidence,
         workers=tuple(str(f.value) for name, f in joined.effective.items() if name.startswith("child ")),
         notes=(ROUTER, *dict.fromkeys(note for part in joined.parts for note in part.notes)),
     )
@@ -119,32 +119,17 @@ def _router(joined: Joined) -> Server:
 
 def _figures(joined: Joined, context: Context | None, host: dict[str, Figure]) -> dict[str, Figure]:
     """What is in effect, what was asked for under its own name too, and what follows from the flags."""
-    asked = {f"requested_{name}": figure for name, figure in joined.args.items()}
     inferred = () if context is None else (context.slots, context.each, context.unified, context.cells)
     found = {figure.name: figure for figure in inferred if figure.known}
     if context is not None and context.cells.known and not context.doubt:
         found["n_ctx"] = total_cells(context).renamed("n_ctx")
-    figures = {**joined.args, **asked, **found, **{n: f for n, f in host.items() if f.known}, **joined.effective}
+    figures = {**joined.args, **joined.asked, **found, **{n: f for n, f in host.items() if f.known}, **joined.effective}
     for name, others in _SAME.items():
         if same := next((figures[other] for other in others if other in figures), None):
             figures.setdefault(name, same.renamed(name))
     if any(part.topic == "flags" for part in joined.parts):
         figures.setdefault("enable_metrics", default("enable_metrics", False, "", "off unless --metrics is given"))
     return figures
-
-
-def _name(joined: Joined) -> str:
-    origins = [part.evidence.origin for part in joined.parts]
-    live = next((o.target for o in origins if "://" in o.target), None)
-    if live:
-        return live
-    name = origins[0].stream or origins[0].target.rsplit("/", 1)[-1]
-    port = joined.known("port")
-    return f"{name} (port {port.value})" if port and "port" not in name else name
-
-
-def _evidence(joined: Joined) -> tuple[Evidence, ...]:
-    return tuple({id(part.evidence): part.evidence for part in joined.parts}.values())
 
 
 def _notes(joined: Joined, context: Context) -> Iterator[str]:

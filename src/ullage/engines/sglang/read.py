@@ -11,7 +11,7 @@ from ..facts import Facts
 from ..grouping import group
 from ..join import Joined
 from ..quantities import unit_of
-from ..server import Rank, Role, Server
+from ..server import Role, Server
 from .deepseek_v4 import context_bytes_per_token
 from .flags import from_argv, is_sglang
 from .from_endpoints import (
@@ -66,7 +66,7 @@ def _server(joined: Joined) -> Server:
     pools = pools_of(joined)
     full = levels(joined, pools)
     return Server(
-        name=_name(joined),
+        name=joined.name,
         engine="SGLang",
         role=role,
         figures=_figures(joined),
@@ -78,53 +78,24 @@ def _server(joined: Joined) -> Server:
         queues=queues(joined),
         levels=full,
         default_output=default_output(joined),
-        ranks=_ranks(joined),
+        ranks=joined.ranks,
         earlier=joined.earlier,
         disagreements=joined.disagreements,
-        evidence=_evidence(joined),
+        evidence=joined.evidence,
         notes=_notes(joined),
     )
 
 
 def _figures(joined: Joined) -> dict[str, Figure]:
     """What is in effect, what was asked for under its own name too, and what follows for the model."""
-    asked = {f"requested_{name}": figure for name, figure in joined.args.items()}
-    figures = {**joined.args, **asked, **joined.effective}
+    figures = {**joined.args, **joined.asked, **joined.effective}
     cost = context_bytes_per_token(figures)
     return {**figures, cost.name: cost} if cost else figures
-
-
-def _ranks(joined: Joined) -> tuple[Rank, ...]:
-    """Each rank once, its figures by the order of trust that the parts stand in."""
-    ranks: dict[str, dict[str, Figure]] = {}
-    for part in joined.parts:
-        for rank, found in part.rank_usage.items():
-            ranks[rank] = {**found, **ranks.get(rank, {})}
-    return tuple(Rank(name, ranks[name]) for name in sorted(ranks, key=lambda name: (len(name), name)))
-
-
-def _evidence(joined: Joined) -> tuple[Evidence, ...]:
-    unique: list[Evidence] = []
-    for part in joined.parts:
-        if not any(part.evidence is item for item in unique):
-            unique.append(part.evidence)
-    return tuple(unique)
 
 
 def _role_by_default(joined: Joined) -> Role:
     """Arguments without a disaggregation mode are an aggregated server's; anything less says nothing of the role."""
     return Role.UNIFIED if any(p.topic in ("server_info", "flags") for p in joined.parts) else Role.UNKNOWN
-
-
-def _name(joined: Joined) -> str:
-    targets = [p.evidence.origin for p in joined.parts]
-    live = next((o.target for o in targets if o.target.startswith("http")), None)
-    if live:
-        return live
-    first = targets[0]
-    port = joined.known("port")
-    name = first.stream or first.target.rsplit("/", 1)[-1]
-    return f"{name} (port {port.value})" if port else name
 
 
 def _share(joined: Joined) -> dict[str, Figure]:

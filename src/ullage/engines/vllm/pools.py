@@ -86,7 +86,8 @@ def caches_prefixes(joined: Joined) -> bool:
     return asked is None or asked.value is not False
 
 
-def pools_of(joined: Joined, decision: Decision) -> tuple[Pool, ...]:
+def pools_of(joined: Joined, decision: Decision) -> tuple[Pool, Pool]:
+    """The blocks, and the slots of requests."""
     return (_blocks(joined, decision), _request_slots(joined))
 
 

@@ -11,10 +11,11 @@ from ..facts import Facts
 from ..grouping import group
 from ..join import Joined, join
 from ..levels import level_of
-from ..server import Level, Queue, Rank, Role, Server
+from ..server import Level, Queue, Role, Server
 from ..trust import Trust
 from .arguments import from_argv, is_vllm, role_of
-from .capacity import capacity_figures, cost_note, total_context
+from .capacity import capacity_figures, cost_note
+from .engines import context_of_all, engine_ranks, over_engines
 from .from_endpoints import from_config, from_models, from_version
 from .layout import Decision
 from .pools import ceilings_of, decision_of, engines_of, pools_of
@@ -89,26 +90,28 @@ def servers(facts: Sequence[Facts]) -> list[Server]:
 def _server(joined: Joined) -> Server:
     joined.role = _role(joined)
     decision = decision_of(joined)
-    figures = _figures(joined, decision)
+    figures, ranks = _figures(joined, decision), engine_ranks(joined)
+    blocks, slots = pools_of(joined, decision)
+    pool = over_engines(blocks, ranks)
     return Server(
-        name=_name(joined),
+        name=joined.name,
         engine="vLLM",
         role=joined.role,
         figures=figures,
         settings=settings_of(joined, decision),
-        pools=pools_of(joined, decision),
+        pools=(pool, slots),
         ceilings=ceilings_of(joined, decision),
         usage=joined.usage,
         running=joined.usage.get("num_requests_running") or missing("num_requests_running", "requests", _NOT_STATED),
         queues=_queues(joined.usage),
         levels=_levels(joined, decision),
-        total_context=total_context(joined, decision),
+        total_context=context_of_all(joined, ranks, pool),
         default_output=default_output(joined),
-        ranks=_ranks(joined),
+        ranks=ranks,
         history=joined.history,
         earlier=joined.earlier,
         disagreements=joined.disagreements,
-        evidence=tuple({id(part.evidence): part.evidence for part in joined.parts}.values()),
+        evidence=joined.evidence,
         notes=_notes(joined, figures),
     )
 
@@ -121,8 +124,7 @@ def _role(joined: Joined) -> Role:
 
 def _figures(joined: Joined, decision: Decision) -> dict[str, Figure]:
     """What is in effect, what was asked for under its own name too, and what follows for the pool."""
-    asked = {f"requested_{name}": figure for name, figure in joined.args.items()}
-    return {**joined.args, **asked, **joined.effective, **capacity_figures(joined, decision)}
+    return {**joined.args, **joined.asked, **joined.effective, **capacity_figures(joined, decision)}
 
 
 def _queues(usage: Mapping[str, Figure]) -> tuple[Queue, ...]:
@@ -170,24 +172,6 @@ def _slots(joined: Joined) -> Level | None:
         else derived(pool.size.name, pool.size.count * engines, pool.unit, (pool.size,), f"over {engines} engines")
     )
     return level_of(pool.name, size, now, none, none.renamed("reserved"))
-
-
-def _ranks(joined: Joined) -> tuple[Rank, ...]:
-    ranks: dict[str, dict[str, Figure]] = {}
-    for part in joined.parts:
-        for rank, found in part.rank_usage.items():
-            ranks[rank] = {**found, **ranks.get(rank, {})}
-    return tuple(Rank(name, ranks[name]) for name in sorted(ranks, key=lambda name: (len(name), name)))
-
-
-def _name(joined: Joined) -> str:
-    origins = [part.evidence.origin for part in joined.parts]
-    live = next((o.target for o in origins if "://" in o.target), None)
-    if live:
-        return live
-    name = origins[0].stream or origins[0].target.rsplit("/", 1)[-1]
-    port = joined.known("port")
-    return f"{name} (port {port.value})" if port else name
 
 
 def _notes(joined: Joined, figures: Mapping[str, Figure]) -> tuple[str, ...]:
