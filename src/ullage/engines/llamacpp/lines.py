@@ -254,7 +254,7 @@ _RULES = (
         "the available context size",
         r"request (?:\((?P<refused_tokens>\d+) tokens\) )?(?P<too_long>exceeds the available context size)",
     ),
-    _rule(Step.NOTE, "source=server.go", r"level=\w+ (?P<ollama>source=server\.go)"),
+    _rule(Step.NOTE, "llama runner started", r"(?P<ollama>llama runner started)"),
     _rule(Step.NOTE, "ntering sleeping state", r"(?P<sleeping>entering) sleeping state"),
     _rule(Step.NOTE, "exiting sleeping state", r"(?P<woken>exiting) sleeping state"),
     _rule(
@@ -302,7 +302,7 @@ _KEPT = (
     # of a run
     *("processing task", "stop processing", "eval time ", "draft acceptance", "context checkpoint", "cache state: "),
     *("making room for prompt", "purging slot ", "failed to find free space", "Context size has been exceeded"),
-    *("the available context size", "slot released", "source=server.go"),
+    *("the available context size", "slot released", "llama runner started"),
 )
 KEEP = re.compile(b"|".join(re.escape(words.encode()) for words in _KEPT))
 STARTS = (b"print_info: verbosity", b"build_info: b", b"system_info: n_threads", b"load_model: loading model '")
