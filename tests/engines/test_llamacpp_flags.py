@@ -58,6 +58,12 @@ def test_flash_attention_takes_no_other_flag_for_its_value(flag: str, order: str
     assert pool_sizes(asked(order.format(flag))) == {"slots": (2, 1), "KV pool": (4096, 2)}
 
 
+@pytest.mark.parametrize("flag", ["-m", "--model", "-hf"])
+def test_a_model_that_a_shell_variable_names_makes_no_router(flag: str) -> None:
+    server = server_of(argv(f"llama-server {flag} $MODEL -c 8192 -np 2"))
+    assert (server.role, pool_sizes(server)["slots"]) == (Role.UNIFIED, (2, 1))
+
+
 def test_an_underscore_in_a_long_flag_is_a_hyphen() -> None:
     assert pool_sizes(asked("--ctx_size 8192 --parallel 2 --kv_unified"))["KV pool"] == (8192, 1)
 

@@ -10,14 +10,13 @@ from ..errors import UsageError
 from ..evidence import Argv
 from ..masking import Masker
 
-_PROMPT = re.compile(r"\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*)")
+_PROMPT = re.compile(r"^\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*)")
 _UNIT_ENVIRONMENT = re.compile(r"^\s*Environment=")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _PROGRAM = re.compile(r"[\w./~$@-]")
 _SEPARATOR = re.compile(r"\|\|?|&&?|;;?")
-_WINDOWS_PATH = re.compile(
-    r"(?<!\S)(?:[A-Za-z]:|\.{1,2})\\[^\s\"']*"
-)  # `C:\bin\server.exe`: its backslashes escape nothing
+_WINDOWS_PATH = re.compile(r"(?<!\S)(?:[A-Za-z]:|\.{1,2})\\[^\s\"']*")  # its backslashes escape nothing
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _REDIRECT = re.compile(r"(?:\d*|&)>{1,2}(?:&?\S+)?|<\S*")
 _PS = re.compile(
     r"\S+ +(?P<aux>\d+) +[\d.]+ +[\d.]+ +\d+ +\d+ +\S+ +\S+ +\S+ +\d+:\d\d +"  # ps aux
@@ -89,12 +88,19 @@ def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
         for command in _on_line(line):
             text = " ".join(command.words)
             if programs.search(text) and _starts_it(text, programs):
-                found.append(command._replace(environment=exported | command.environment))
+                found.append(_with(command, exported))
             elif command.words[:1] == ("export",):
                 exported |= of_words(list(command.words[1:])).environment
             elif not command.words and not unit:
                 exported |= command.environment
     return found
+
+
+def _with(command: Command, known: dict[str, str]) -> Command:
+    """With the variables that the lines before it set; what they do not set stays as it is written."""
+    plain = Masker().environment(known)  # a secret's own name masks it, which that of the flag may not
+    words = (_VARIABLE.sub(lambda name: plain.get(name[1] or name[2], name[0]), word) for word in command.words)
+    return command._replace(words=tuple(words), environment=known | command.environment)
 
 
 def _on_line(line: str) -> list[Command]:

@@ -67,7 +67,7 @@ _WORDS = frozenset(
 _PASSED = re.compile(
     r"(?:--env=|-e)?(LLAMA_\w+)=(.*)"
 )  # `docker run -e LLAMA_ARG_CTX_SIZE=8192 IMAGE`, `env LLAMA_ARG_CTX_SIZE=8192`
-_MODELS = ("model_path", "hf_repo", "model_url", "docker_repo")
+_MODELS = frozenset(["model_path", "hf_repo", "model_url", "docker_repo"])
 _TRUE, _FALSE = ("1", "true", "on", "enabled"), ("0", "false", "off", "disabled")
 
 
@@ -102,9 +102,11 @@ def from_argv(evidence: Evidence, argv: Argv) -> Facts:
 
 
 def is_router(words: Sequence[str], args: Mapping[str, Figure]) -> bool:
-    """server.cpp: no model path, no repository. (Presets like `--gpt-oss-20b-default` name a model too.)"""
+    """server.cpp: no model path, no repository. (Presets like `--gpt-oss-20b-default` name a model too, and so does a
+    flag whose value is a shell variable.)
+    """
     preset = any(word.startswith("--") and word.endswith("-default") for word in words)
-    return not preset and not any(name in args for name in _MODELS)
+    return not preset and not any(name in args for name in _MODELS) and not _MODELS & {_BY_FLAG.get(w) for w in words}
 
 
 def arguments_of(
