@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ullage.report.html as html
-from tests.evidence import READ_AT
+from tests.evidence import READ_AT, argv, document, log, vllm_start
 from tests.report.pages import REPORTS
 from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
@@ -29,11 +29,12 @@ from ullage.capacity.pool import Pool
 from ullage.deployment import Deployment, standard_answers
 from ullage.engines.levels import level_of
 from ullage.engines.server import Role
+from ullage.evidence import Evidence
 from ullage.figure import Figure, Kind, Source, missing, read
 from ullage.report.html.markup import data, tag, text
 from ullage.report.html.numbers import MEANINGS, Numbers
 from ullage.report.html.tanks import layers_of, tank
-from ullage.report.model import Report
+from ullage.report.model import Report, report_on
 from ullage.report.words import value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
@@ -148,6 +149,46 @@ def test_every_number_has_a_source_or_a_reason_in_its_panel(name: str) -> None:
         kind = button.attributes["class"].split()[1]
         assert kind in words
         assert len(words.split(kind, 1)[1].strip()) > 3, words
+
+
+def headline(*items: Evidence, at: Sequence[int] = ()) -> list[str]:
+    """The sentences at the head of the page."""
+    reader = Reader()
+    reader.feed(html.to_html(report_on(items, at)))
+    return [words for _, words in reader.all("p", **{"class": "answer"})]
+
+
+SHARED = "llama-server -m m.gguf -c 16384 -np 8 -kvu"
+
+
+def test_the_headline_is_what_is_safe_at_a_usual_length_and_at_the_full_context() -> None:
+    """Slots let in 8 of any length; the shared pool holds one full context."""
+    assert headline(argv(SHARED)) == [
+        "4 requests of 4,096 tokens are safe in parallel (bound by KV pool); 1 of the full 16,384 (KV pool)."
+    ]
+    assert headline(argv(SHARED), at=[2000]) == [
+        "8 requests of 2,000 tokens are safe in parallel (bound by slots); 1 of the full 16,384 (KV pool)."
+    ]
+
+
+def test_the_headline_says_a_range_and_an_upper_bound_as_such() -> None:
+    slots = [{"id": n, "n_ctx": 1024, "is_processing": False} for n in range(4)]
+    doubtful = headline(document("http://127.0.0.1:8080", "slots", slots))
+    assert doubtful == ["1 to 4 requests of the full 1,024 tokens are safe in parallel (bound by KV pool)."]
+    [unknown_slots] = headline(log("v.log", *vllm_start(64_000, 7.81)))
+    assert unknown_slots.startswith("At most ")
+
+
+@every
+def test_the_headline_says_the_safe_of_the_rows(name: str) -> None:
+    report = REPORTS[name]()
+    told = [words for _, words in parsed(name).all("p", **{"class": "answer"})]
+    full = [a for a in report.answers if a.label == "full" and (a.chain or next(iter(a.by_server.values()))).safe.known]
+    for answer in full:
+        limits = [answer.chain] if answer.chain else [x for x in answer.by_server.values() if not x.refused]
+        assert [any(value_of(x.safe) in words and x.safe_binds in words for words in told) for x in limits] == [
+            True
+        ] * len(limits)
 
 
 @every
