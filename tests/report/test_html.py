@@ -31,8 +31,9 @@ from ullage.engines.levels import level_of
 from ullage.engines.server import Role
 from ullage.evidence import Evidence
 from ullage.figure import Figure, Kind, Source, missing, read
+from ullage.findings.labels import KINDS
 from ullage.report.html.markup import data, tag, text
-from ullage.report.html.numbers import MEANINGS, Numbers
+from ullage.report.html.numbers import Numbers
 from ullage.report.html.tanks import layers_of, tank
 from ullage.report.model import Report, report_on
 from ullage.report.words import value_of
@@ -365,4 +366,4 @@ def test_words_and_marks_stand_out(scheme: str, colour: dict[str, str]) -> None:
 def test_what_is_no_reading_looks_different() -> None:
     for kind in (Kind.DEFAULT, Kind.INFERRED, Kind.PREDICTED, Kind.MISSING):
         assert f".n.{kind.value} {{" in STYLE
-    assert set(MEANINGS) == set(Kind)
+    assert set(KINDS) == set(Kind)
