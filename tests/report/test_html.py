@@ -36,7 +36,7 @@ from ullage.report.html.markup import data, tag, text
 from ullage.report.html.numbers import Numbers
 from ullage.report.html.tanks import layers_of, tank
 from ullage.report.model import Report, report_on
-from ullage.report.words import value_of
+from ullage.report.words import ratio, value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
 STYLE = Path(html.__file__).with_name("page.css").read_text("utf-8")
@@ -291,6 +291,36 @@ def test_a_tank_is_filled_by_what_is_known_and_hatched_by_what_is_not(
     known = [layer.share for layer in layers if layer.share is not None]
     if known and sum(filter(None, (used, evictable, reserved))) <= (size or 0):
         assert sum(known) == pytest.approx(1)
+
+
+@given(st.integers(1, 10**6), st.integers(2, 10), st.floats(0, 1), counts)
+def test_a_tank_of_some_size_is_full_as_far_as_it_is_for_certain(
+    least: int, times: int, share: float, evictable: int | None
+) -> None:
+    size, used = counted("size", least).between(least, times * least), round(share * least)
+    level = level_of("KV pool", size, counted("used", used), counted("evictable", evictable), counted("reserved", 0))
+    first, perhaps, *_, last = layers = layers_of(level)
+    assert first.share == pytest.approx(used / (times * least))
+    assert first.most == pytest.approx(used / least)
+    assert perhaps.look == "unknown"
+    assert (last.share is None) == (evictable is None)
+    assert sum(layer.share or 0 for layer in layers) == pytest.approx(1)
+    assert (last.share or 0) * times * least <= max(0, times * least - used - (evictable or 0))
+
+
+def test_a_pool_of_some_size_is_told_and_drawn_as_a_range() -> None:
+    busy = {"n_ctx": 1024, "is_processing": True, "id_task": 1, "n_prompt_tokens": 64}
+    report = report_on([document("http://127.0.0.1:8080", "slots", [{"id": n, **busy} for n in range(4)])])
+    reader = Reader()
+    reader.feed(html.to_html(report))
+    tanks = [words for _, words in reader.all("figure", **{"class": "tank"})]
+    assert [words.startswith(name) for words, name in zip(tanks, ("slots", "KV pool"), strict=True)] == [True, True]
+    assert "6 to 25%" in tanks[1]
+    assert "in use 6 to 25%" in tanks[1]
+    [level] = [level for level in report.deployment.servers[0].levels if level.pool == "KV pool"]
+    assert ratio(level.in_use) == "6 to 25%"
+    assert value_of(level.room) == "768 to 3,840"
+    assert not [words for _, words in reader.all("summary") if "rank slot" in words]
 
 
 @given(st.floats(0, 1.5))
