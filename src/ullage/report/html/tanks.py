@@ -67,11 +67,13 @@ def _of_some_size(level: Level) -> list[Layer]:
     held = used + sum(f.number for _, _, f in kept if f.known)
     low, end = min(1.0, used / most), min(1.0, held / least) if level.free.known else 1.0
     why = f"the pool has {value_of(level.size)} {level.size.unit}"
+    doubt = derived("in_doubt", end - low, "of the pool", (level.used, level.size), why)
+    certain = 1 - end if level.free.known else None
     return [
         Layer("used", "in use", level.used, low, most=min(1.0, used / least)),
-        Layer("unknown", "taken or free", level.size, end - low, why),
+        Layer("unknown", "taken or free", doubt, end - low, why),
         *(Layer(look, label, f, None) for look, label, f in kept),
-        Layer("free", "free", level.free, 1 - end if level.free.known else None),
+        Layer("free", "free", level.free, certain, most=max(0.0, 1 - held / most)),
     ]
 
 
