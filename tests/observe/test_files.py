@@ -150,6 +150,12 @@ def test_the_environment_of_a_command(path: Path) -> None:
     assert found.environment == {"A": "1"}
 
 
+def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:
+    path.write_text(f"# How to serve\n\nStart it so:\n\n```sh\n{COMMAND}\n```\n")
+    [item] = read(path)
+    assert isinstance(item.content, Log)
+
+
 def test_two_commands_of_a_script_and_two_processes_of_ps_are_two_items(path: Path) -> None:
     path.write_text("vllm serve a\nvllm serve b\n")
     assert [item.origin.stream for item in read(path)] == ["command 1", "command 2"]

@@ -18,6 +18,11 @@ def value_of(figure: Figure) -> str:
     return plain(figure.value)
 
 
+def mark_of(figure: Figure) -> str:
+    """What it is where it is no reading: `default`."""
+    return _MARKS.get(figure.kind, "").strip(" ()")
+
+
 def plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"

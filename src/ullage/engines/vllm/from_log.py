@@ -13,13 +13,13 @@ from ..events import Event, Value, figure_of, source_of
 from ..facts import Facts, quantity
 from ..quantities import unit_of
 from ..server import EarlierStart, Moment
-from .arguments import argument_figures, role_of
+from .arguments import argument_figures, role_of, with_served_name
 from .lines import Step
 from .starts import Start, servers_of, starts_of
 from .use import over_engines
 
 _MOST = frozenset(["weights_gib", "graph_gib", "load_s", "graph_s", "init_s", "consumed_gib", "num_preemptions"])
-_NO_FIGURES = frozenset(["arguments", "config", "unit", "signal", "stopping", "refused", "died", "expired_request"])
+_NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request"])
 _OF_INTERVAL = frozenset(["num_preemptions"])  # since the line of statistics before
 _RANKS = frozenset(["world_size", "dp_rank", "pp_rank", "tp_rank"])
 _OF_CONFIG = (
@@ -61,7 +61,8 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
         role=role_of(args) if args else role_of({}) if current.config else Facts(evidence, "log").role,
         history=tuple(_history(current, evidence)),
         earlier=tuple(_earlier(start, evidence) for start in starts[:-1]),
-        notes=(*log.gaps, *_notes(current, effective)),
+        notes=(*log.gaps, *_notes(current)),
+        no_pool=_why_no_pool(current, effective),
     )
 
 
@@ -126,7 +127,7 @@ def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
     event = next(start.of(Step.ARGS), None)
     if event is None:
         return {}
-    return argument_figures(start.args, source_of(evidence, event, "arguments"))
+    return with_served_name(argument_figures(start.args, source_of(evidence, event, "arguments")))
 
 
 def _by_engine(start: Start, *steps: Step) -> dict[str, list[Event]]:
@@ -213,7 +214,7 @@ def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
     return EarlierStart(start.began, figures, "" if start.ready else "it never came up")
 
 
-def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
+def _notes(start: Start) -> Iterator[str]:
     if start.overlaps:
         yield "two servers started into this log at the same time: give each its own log, to tell their lines apart"
     refusal = refusal_of(start)
@@ -221,13 +222,22 @@ def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
         yield f"the server refused to start: {refusal_words(refusal)}"
     elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
         yield "the server was stopped: its last lines say so"
-    elif not start.overlaps and not effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:
-        begun = start.has(Step.VERSION) or start.has(Step.CONFIG)
-        yield (
-            "the start is not finished in this log"
-            if begun and not start.ready
-            else "the start-up lines are not in this log"
-        )
+
+
+def _why_no_pool(start: Start, effective: Mapping[str, Figure]) -> str:
+    """Two starts at once, a start that failed, one that is not finished, or a log that begins after it."""
+    if effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:
+        return ""
+    if start.overlaps:
+        return "two servers started into this log at the same time"
+    if refusal_of(start) is not None:
+        return "the server refused to start"
+    begun = start.has(Step.VERSION) or start.has(Step.CONFIG)
+    return (
+        "the start is not finished in this log"
+        if begun and not start.ready
+        else "the start-up lines are not in this log"
+    )
 
 
 def refusal_of(start: Start) -> Event | None:

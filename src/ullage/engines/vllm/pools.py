@@ -260,13 +260,13 @@ def asked_slots(joined: Joined) -> Figure:
         return inferred("max_num_seqs", usual, "requests", (figure,), note)
     if shown and is_v0(joined):
         return default("max_num_seqs", 256, "requests", "vLLM's default in V0")
-    why = "vLLM's default is 256, or 1,024 on larger GPUs" if shown else "no evidence states it"
-    return missing("max_num_seqs", "requests", f"{why}: --max-num-seqs sets it")
+    why = "--max-num-seqs is not set, and vLLM's default goes by the device" if shown else "no endpoint states it"
+    return missing("max_num_seqs", "requests", f"{why}; --flags with the server's command line would tell it")
 
 
 def pool_reason(joined: Joined) -> str:
-    notes = [note for part in joined.parts for note in part.notes]
-    return "; ".join(notes) or "no evidence states the pool: the metrics page or the start-up log would"
+    reasons = [part.no_pool for part in joined.parts if part.no_pool]
+    return "; ".join(reasons) or "no evidence states the pool: the metrics page or the start-up log would"
 
 
 def ceilings_of(joined: Joined, decision: Decision) -> tuple[Ceiling, ...]:
