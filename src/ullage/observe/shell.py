@@ -15,6 +15,9 @@ _UNIT_ENVIRONMENT = re.compile(r"^\s*Environment=")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _PROGRAM = re.compile(r"[\w./~$@-]")
 _SEPARATOR = re.compile(r"\|\|?|&&?|;;?")
+_WINDOWS_PATH = re.compile(
+    r"(?<!\S)(?:[A-Za-z]:|\.{1,2})\\[^\s\"']*"
+)  # `C:\bin\server.exe`: its backslashes escape nothing
 _REDIRECT = re.compile(r"(?:\d*|&)>{1,2}(?:&?\S+)?|<\S*")
 _PS = re.compile(
     r"\S+ +(?P<aux>\d+) +[\d.]+ +[\d.]+ +\d+ +\d+ +\S+ +\S+ +\S+ +\d+:\d\d +"  # ps aux
@@ -59,7 +62,7 @@ def flags(text: str) -> Command:
     not pair up.
     """
     try:
-        parts = _parts(shlex.split(_joined(text)))
+        parts = _parts(_split(_joined(text)))
         return of_words(next((part for part in parts if any(w.startswith("--") for w in part)), (parts or [[]])[0]))
     except ValueError as error:
         raise UsageError(f"--flags cannot be read: {str(error).lower()}", "check its quotes") from None
@@ -99,10 +102,14 @@ def _on_line(line: str) -> list[Command]:
     pid = next((int(group) for group in head.groups() if group), None) if head else None
     text = line[head.end() :] if head else _UNIT_ENVIRONMENT.sub("export ", _PROMPT.sub("", line, count=1))
     try:
-        words = shlex.split(text)
+        words = _split(text)
     except ValueError:
         words = text.split() if head else []
     return [of_words(part)._replace(pid=pid) for part in _parts(words)]
+
+
+def _split(text: str) -> list[str]:
+    return shlex.split(_WINDOWS_PATH.sub(lambda path: path[0].replace("\\", "\\\\"), text))
 
 
 def _parts(words: list[str]) -> list[list[str]]:
