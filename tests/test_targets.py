@@ -15,7 +15,7 @@ from tests.observe import servers
 from tests.observe.servers import free_port
 from ullage.cli.gather import Options, gather
 from ullage.cli.main import ullage
-from ullage.errors import UsageError
+from ullage.errors import UnreachableError, UsageError
 from ullage.evidence import Evidence
 from ullage.report.model import Report, report_on
 
@@ -359,3 +359,15 @@ def test_the_key_of_a_socket(form: str, tmp_path: Path, monkeypatch: pytest.Monk
     entry = form.format(path=path, quoted=path.replace("/", "%2F"), key="ENGINE_KEY")
     with serving(sglang(), host=path, guard="sglang"):
         assert not_read(reported(path, key_envs=[entry])) == []
+
+
+def test_a_server_all_of_whose_own_endpoints_are_guarded_is_told_to_want_a_key() -> None:
+    """Endpoints that another engine would serve are not there: that is not what is told."""
+    with servers.running() as server:
+        server.answering = lambda handler: (
+            handler.answer(b'{"error":"Unauthorized"}', 401)
+            if handler.path in ("/metrics", "/v1/models", "/version")
+            else servers.missing(handler)
+        )
+        with pytest.raises(UnreachableError, match="the server wants a key"):
+            ullage.main(["limits", server.url], standalone_mode=False)

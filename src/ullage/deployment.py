@@ -82,8 +82,9 @@ class Answer(NamedTuple):
     chain: ChainLimits | None
 
 
-def answer(deployment: Deployment, shape: Shape, label: str = "") -> Answer:
-    by_server = {s.name: server_limits(s, shape) for s in deployment.workers}
+def answer(deployment: Deployment, shape: Shape, label: str = "", servers: Sequence[Server] | None = None) -> Answer:
+    """`servers`: those that the answer is of; all workers where none are given."""
+    by_server = {s.name: server_limits(s, shape) for s in (deployment.workers if servers is None else servers)}
     whole = None
     if deployment.is_chain:
         parts = [[by_server[s.name] for s in deployment.of(role)] for role in (Role.PREFILL, Role.DECODE)]
@@ -94,15 +95,28 @@ def answer(deployment: Deployment, shape: Shape, label: str = "") -> Answer:
 def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: Sequence[Shape] = ()) -> list[Answer]:
     """The table: 4,096 / 32,768 / 131,072 and what was asked for, by length; one full context; request shapes.
 
-    Standard lengths above the context are left out.
+    Each server, or the chain as a whole, has its own full context, and no standard lengths above it.
     """
-    context = deployment.context
-    reach = context.count if context.known else max(STANDARD_PROMPTS) + 1
-    full = [full_context(deployment, context.count)] if context.known else []
-    lengths = sorted({*(p for p in STANDARD_PROMPTS if p < reach), *at})
-    rows = [answer(deployment, shape) for length in lengths if (shape := Shape(length)) not in full]
-    rows += [answer(deployment, shape, "full") for shape in full]
+    full = {s.name: full_context(group, context) for group, context in _contexts(deployment) for s in group}
+    rows = []
+    for length in sorted({*STANDARD_PROMPTS, *at}):
+        shape = Shape(length)
+        shown = [s for s in deployment.workers if _is_shown(shape, full.get(s.name), asked=length in at)]
+        rows += [answer(deployment, shape, servers=shown)] if shown else []
+    for shape in dict.fromkeys(full.values()):
+        rows.append(answer(deployment, shape, "full", [s for s in deployment.workers if full.get(s.name) == shape]))
     return rows + [answer(deployment, shape, describe(shape)) for shape in requests]
+
+
+def _contexts(deployment: Deployment) -> list[tuple[Sequence[Server], int]]:
+    """Servers with the context that one request of theirs may take: those of a chain together."""
+    groups = [deployment.workers] if deployment.is_chain else [(server,) for server in deployment.workers]
+    stated = [(group, Deployment(tuple(group)).context) for group in groups]
+    return [(group, context.count) for group, context in stated if context.known]
+
+
+def _is_shown(shape: Shape, full: Shape | None, *, asked: bool) -> bool:
+    return full is None or (shape != full and (asked or shape.prompt < full.total))
 
 
 def describe(shape: Shape) -> str:
@@ -137,9 +151,9 @@ def unnamed_output(server: Server, prompt: int) -> int:
     return max(0, context.count - prompt) if context else 0
 
 
-def full_context(deployment: Deployment, context: int) -> Shape:
+def full_context(servers: Sequence[Server], context: int) -> Shape:
     """One request that takes a whole context. Servers take a few tokens less as prompt: those are output."""
-    stated = [c.tokens.count for s in deployment.workers for c in s.ceilings if c.certain and c.tokens.known]
+    stated = [c.tokens.count for s in servers for c in s.ceilings if c.certain and c.tokens.known]
     prompt = min((limit for limit in stated if context - _INPUT_MARGIN <= limit < context), default=context)
     return Shape(prompt, context - prompt)
 

@@ -84,5 +84,11 @@ class Evidence(NamedTuple):
     again: bool = False  # asked once more, to see whether the same server answers
 
     @property
+    def observed_at(self) -> str | None:
+        """When the server said it. What a file holds was captured at a time that it does not tell."""
+        live = self.origin.target.startswith("http")
+        return self.read_at.isoformat(timespec="seconds") if live else None
+
+    @property
     def failed(self) -> bool:
         return isinstance(self.content, Failure)

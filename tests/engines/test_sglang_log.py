@@ -131,14 +131,15 @@ REFUSAL = "ValueError: Loaded weights leave no GPU memory for the KV cache under
 def test_why_the_pool_is_not_known_is_said() -> None:
     lines = start(40000)
     refused = server(*lines[:3], REFUSAL)
-    assert f"the server refused to start: {REFUSAL}" in refused.notes
-    assert REFUSAL in refused.pools[0].size.note
+    assert refused.pools[0].size.note == f"the server refused to start: {REFUSAL}"
     unfinished = server(*lines[:2])
     assert "the start is not finished in this log, which ends after 'Load weight begin. avail mem=93.70 GB'" in (
-        unfinished.notes
+        unfinished.pools[0].size.note
     )
-    assert "the start is not finished in this log, which ends after its arguments" in server(lines[0]).notes
-    assert "the start-up lines are not in this log" in server(decode_batch(1)).notes
+    assert (
+        "the start is not finished in this log, which ends after its arguments" in server(lines[0]).pools[0].size.note
+    )
+    assert server(decode_batch(1)).pools[0].size.note == "the start-up lines are not in this log"
 
 
 def test_the_share_in_use_is_the_fullest_pools_and_tokens_are_the_full_pools() -> None:

@@ -112,7 +112,7 @@ def flash(tokens: int, concurrency: float) -> tuple[Evidence, ...]:
     """A log, and the page of the same server with these figures (vllm-project/vllm issue 50456)."""
     cache = vllm_cache(num_gpu_blocks=9000, kv_cache_size_tokens=tokens, kv_cache_max_concurrency=concurrency)
     page = metrics("page.txt", cache, *vllm_gauges(num_requests_running=0, num_requests_waiting=0))
-    return log("vllm.log", *vllm_start(302_945, 1.16, max_num_batched_tokens=8192, **FLASH)), page  # type: ignore[arg-type]
+    return log("vllm.log", *vllm_start(302_945, 1.16, served_model_name="small", **FLASH)), page  # type: ignore[arg-type]
 
 
 EARLIER_OF_VLLM = Scenario(

@@ -150,6 +150,12 @@ def test_the_environment_of_a_command(path: Path) -> None:
     assert found.environment == {"A": "1"}
 
 
+def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:
+    path.write_text(f"# How to serve\n\nStart it so:\n\n```sh\n{COMMAND}\n```\n")
+    [item] = read(path)
+    assert isinstance(item.content, Log)
+
+
 @pytest.mark.parametrize(
     "said", ["llama_context: n_ctx         = 8192 args=1", "srv    load_model: args=1", "print_info: args=1"]
 )

@@ -165,9 +165,13 @@ def _print(report: Report, as_json: bool, sources: bool, plot: bool | None) -> N
     sys.stdout.flush()
 
 
+_TELLING = {"401": 0, "403": 0, "404": 2}  # a refusal says more than an endpoint that is another engine's
+
+
 def _require_something(report: Report) -> None:
     if not report.deployment.servers:
-        first = next((f"{e.place}: {f.reason}; {f.advice}".rstrip("; ") for e, f in report.failed), "")
+        told = sorted(report.failed, key=lambda failed: _TELLING.get(failed[1].status, 1))
+        first = next((f"{e.place}: {f.reason}; {f.advice}".rstrip("; ") for e, f in told), "")
         first = first or next((f"{u.evidence.place}: {u.reason}" for u in report.unclaimed), "nothing to read")
         raise UnreachableError(f"no server was found in the targets: {first}")
 

@@ -28,6 +28,7 @@ class Facts:
     history: tuple[Moment, ...] = ()
     earlier: tuple[EarlierStart, ...] = ()
     notes: tuple[str, ...] = ()
+    no_pool: str = ""  # why it does not state the pool, where it could
 
     def word(self, *names: str) -> str | None:
         """The first of these that is known, as text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -36,7 +37,8 @@ class Joined:
         live = next((o.target for o in origins if o.target.startswith("http")), None)
         if live:
             return live
-        name = origins[0].stream or origins[0].target.rsplit("/", 1)[-1]
+        unit = re.match(r"\S+\.service", str(self.effective["unit"].value)) if "unit" in self.effective else None
+        name = unit[0] if unit else origins[0].stream or origins[0].target.rsplit("/", 1)[-1]
         port = self.known("port")
         return f"{name} (port {port.value})" if port and "port" not in name else name
 

@@ -142,7 +142,8 @@ def more_slots_than_pool(deployment: Deployment) -> Iterator[Hit]:
     """
     for server in deployment.of(Role.UNIFIED, Role.DECODE, Role.UNKNOWN):
         kv, slots, means = server.pool("KV pool"), server.pool("request slots"), _mean_request(server)
-        if kv is None or slots is None or not kv.counted or means is None:
+        told = server.figure("fixed_blocks_per_request").known  # else how fewer tokens take fewer blocks is not known
+        if kv is None or slots is None or not kv.counted or means is None or not told:
             continue
         shape = Shape(max(1, round(means[0].number)), round(means[1].number))
         found = limits([kv, slots], (), shape)

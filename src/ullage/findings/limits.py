@@ -77,14 +77,21 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
         if server.default_output.value != "unbounded":
             continue
         found = server_limits(server, Shape(_chat_prompt(server), None))
-        safe = found.safe
-        if safe.known and (server.engine != "llama.cpp" or safe.count < found.admits.count):
+        safe, kv = found.safe, server.pool("KV pool")
+        if kv is None or not kv.counted or not safe.known:
+            continue
+        if server.engine != "llama.cpp" or safe.most < found.admits.count:
             yield Hit(
                 server.name,
-                f"with no max_tokens named, {safe.count:,} chat requests are safe in parallel: one full context each",
+                f"with no max_tokens named, {_told(safe)} chat requests are safe in parallel: one full context each",
                 (server.default_output, safe),
                 f"name max_tokens in the clients, or set {levers_of(server).output}",
             )
+
+
+def _told(count: Figure) -> str:
+    """`8`, or `1 to 4` where it is a range."""
+    return f"{count.count:,}" if count.least == count.most else f"{count.least:,.0f} to {count.most:,.0f}"
 
 
 def _chat_prompt(server: Server) -> int:

@@ -15,6 +15,7 @@ from .base import Hit, Severity, rule
 from .blocks import printed_as_enough, windows_at_the_door
 from .levers import levers_of
 
+_MANY = 2**40
 _USUAL_TOKENS = 4096  # below this length, that slots bind is as it should be
 
 
@@ -113,11 +114,20 @@ def slots_bind_before_kv(deployment: Deployment) -> Iterator[Hit]:
         busy = _all_slots_taken(server, slots)
         if not busy and length < _USUAL_TOKENS:
             continue
-        held = limits([kv], (), Shape(_USUAL_TOKENS)).admits
+        held = limits([kv], (), Shape(_usual(server))).admits
         says = f"up to {length:,} tokens a request, {slots.size.count * slots.partitions:,} request slots bind"
         now = f"; now {busy[1].count:,} wait at {busy[2].number:.0%} KV use" if busy else " and KV is left over"
         evidence = (slots.size, kv.size, *busy)
         yield Hit(server.name, says + now, evidence, _more_slots(server, held), Severity.WARNING if busy else None)
+
+
+def _usual(server: Server) -> int:
+    return min(_USUAL_TOKENS, _longest(server))
+
+
+def _longest(server: Server) -> int:
+    reach = reach_of(server).tokens
+    return max(1, reach.count) if reach.known else _MANY
 
 
 _KV_USE = ("kv_pool_usage", "token_usage", "kv_cache_usage_perc")
@@ -144,7 +154,7 @@ def _more_slots(server: Server, held: Figure) -> str:
         knob = "give it more state slots (--max-mamba-cache-size, --mamba-full-memory-ratio)"
     else:
         knob = f"set {levers_of(server).slots} {held.count}"
-    return f"if short requests queue, {knob}: by its size the KV pool admits {held.count:,} of {_USUAL_TOKENS:,} each"
+    return f"if short requests queue, {knob}: by its size the KV pool admits {held.count:,} of {_usual(server):,} each"
 
 
 def _last_length_bound_by(server: Server, name: str) -> int | None:
@@ -153,7 +163,7 @@ def _last_length_bound_by(server: Server, name: str) -> int | None:
     if kv is None or kv.demand is None or not whole.known:
         return None
     page = max(kv.demand.page, 1)
-    most = whole.count // kv.partitions // page
+    most = min(whole.count // kv.partitions, _longest(server)) // page
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

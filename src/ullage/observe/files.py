@@ -116,12 +116,15 @@ class _Reader:
             words = text.rstrip("\0").split("\0")
             found = [shell.of_words(words)] if self.commands.search(" ".join(words)) else []
         else:
-            found = [] if _has_log_line(text) else shell.commands_in(text, self.commands)
+            found = [] if _FENCE in text or _has_log_line(text) else shell.commands_in(text, self.commands)
         several = len(found) > 1
         return [
             self.evidence(command.masked(self.masker), f"command {number}" if several else "", command.pid)
             for number, command in enumerate(found, 1)
         ]
+
+
+_FENCE = "```"  # a document quotes commands; nobody runs them
 
 
 def _is_log(text: str) -> bool:

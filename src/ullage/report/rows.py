@@ -9,7 +9,7 @@ from ..capacity.chain import ChainLimits
 from ..capacity.limits import Limits
 from ..deployment import Answer
 from ..engines.server import Level, Role, Server
-from ..figure import Kind
+from ..figure import Figure, Kind
 from ..findings.base import Finding
 from .model import Report
 from .words import plain, ratio, value_of
@@ -48,10 +48,14 @@ def who_runs(server: Server) -> tuple[str, ...]:
         workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
         return (f"{server.engine} {version.value}" if version.known else server.engine, workers)
     engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"
-    ranks = " ".join(
-        f"{short} {f.value}" for name, short in _RANKS if (f := server.figure(name)).known and f.value != 1
-    )
+    counts = ((short, server.figure(name)) for name, short in _RANKS)
+    ranks = " ".join(f"{short} {_at_least(f)}" for short, f in counts if f.known and f.value != 1)
     return tuple(filter(None, (model_of(server) or "model not known", engine, ranks)))
+
+
+def _at_least(ranks: Figure) -> str:
+    """Of ranks that were seen at work there may be more."""
+    return f">= {ranks.value}" if ranks.kind is Kind.INFERRED else str(ranks.value)
 
 
 def model_of(server: Server) -> str:
@@ -69,7 +73,7 @@ def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
         return [("Parallel requests, prefill to decode", rows)]
     servers = deployment.workers
     titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
-    return [(title, [_server_row(a, s) for a in report.answers]) for title, s in titled]
+    return [(title, [_server_row(a, s) for a in report.answers if s.name in a.by_server]) for title, s in titled]
 
 
 def _server_row(answer: Answer, server: Server) -> Row:
@@ -86,7 +90,7 @@ def _row(answer: Answer, found: Limits | ChainLimits, binds: str, shares: bool) 
         remark = f"{label}: {found.refused.beyond}, longer than the {found.refused.what}"
         return Row(label, "0", "0", binds, why=found.why, remarks=(remark,), found=found)
     bound, mark = "<=" if found.at_most else "", "*" if found.perhaps_refused else ""
-    admits, safe = (f"{bound}{value_of(figure)}{mark}" for figure in (found.admits, found.safe))
+    admits, safe = (f"{bound if figure.most else ''}{value_of(figure)}{mark}" for figure in (found.admits, found.safe))
     in_prefill = value_of(found.in_prefill) if isinstance(found, ChainLimits) else ""
     remarks = tuple(_remarks(answer, found, shares))
     return Row(label, admits, safe, binds, in_prefill, found.why, remarks, found, answer.shape.prompt)
@@ -160,7 +164,9 @@ def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
     if not (running.known or queues or server.levels):
         yield "in use now", f"not known: {running.note}{server.unread_words}"
         return
-    at = f" (at {running.observed_at})" if running.observed_at else ""
+    captured = not any(e.origin.target.startswith("http") for e in server.evidence)
+    unstated = " (when it was captured, the file does not say)" if captured else ""
+    at = f" (at {running.observed_at})" if running.observed_at else unstated
     told = f"{value_of(running)} running" if running.known else "running requests not known"
     yield "in use now", f"{told}; queues: {queues or 'not known'}{at}"
     for level in server.levels:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..deployment import reach_of, total_context
-from ..engines.server import Role, Server
+from ..engines.server import Role, Server, Setting
 from ..findings.base import Confidence, Finding, Severity
 from .model import Report
 from .page import Column, Page, Part
 from .rows import Row, consequences, grouped, identity, not_read, rows_of, sums, usage_rows
 from .sources import source_lines
-from .words import told, value_of, with_unit
+from .words import mark_of, told, value_of, with_unit
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _LABEL = 23  # columns of a label and the space after it
@@ -85,13 +85,9 @@ def _server(page: Page, server: Server) -> None:
 def _setting_table(page: Page, server: Server) -> None:
     columns = [Column(""), Column("asked for", right=True), Column("in effect", right=True), Column("")]
     shown = [s for s in server.settings if s.effective.known or s.requested.known]
-    marks = [f"<- {setting.why or 'differs'}" if setting.differs else "" for setting in shown]
-    rows = [
-        (setting.label, value_of(setting.requested), value_of(setting.effective), mark)
-        for setting, mark in zip(shown, marks, strict=True)
-    ]
+    rows = [(s.label, value_of(s.requested), value_of(s.effective), _mark(s)) for s in shown]
     if rows:
-        page.table(columns, rows, [(mark, "yellow") for mark in marks])
+        page.table(columns, rows, [(_mark(s), "yellow" if s.differs else "dim") for s in shown])
     reasons: dict[str, list[str]] = {}
     for setting in server.settings:
         if setting not in shown:
@@ -99,6 +95,13 @@ def _setting_table(page: Page, server: Server) -> None:
     if reasons:
         told = "; ".join(f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items())
         page.fact("not stated", told, _LABEL)
+
+
+def _mark(setting: Setting) -> str:
+    """That it differs, and why; else that it is no reading."""
+    if setting.differs:
+        return f"<- {setting.why or 'differs'}"
+    return mark_of(setting.effective) if setting.effective.known else ""
 
 
 def _facts(server: Server) -> Iterable[tuple[str, str]]:

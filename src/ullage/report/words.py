@@ -18,6 +18,11 @@ def value_of(figure: Figure) -> str:
     return plain(figure.value)
 
 
+def mark_of(figure: Figure) -> str:
+    """What it is where it is no reading: `default`."""
+    return _MARKS.get(figure.kind, "").strip(" ()")
+
+
 def plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -53,5 +58,8 @@ def told(figure: Figure) -> str:
 
 
 def ratio(figure: Figure) -> str:
-    """A share of a pool as a percentage."""
-    return f"{figure.number:.0%}" if figure.known else "not known"
+    """A share of a pool as a percentage, or a range of it: `25%`, `6 to 25%`."""
+    if not figure.known:
+        return "not known"
+    low, high = f"{figure.least:.0%}", f"{figure.most:.0%}"
+    return high if low == high else f"{low.rstrip('%')} to {high}"

@@ -60,7 +60,7 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
                 figures[prefix + name] = figure_of(prefix + name, told, evidence, event)
     for event in start.of(Step.LOAD):
         for name in ("model_path", "draft_model"):
-            if name in event.values:
+            if not str(event.values.get(name, "/")).endswith("/"):  # a folder is no model: loading it fails
                 figures[name] = figure_of(name, event.values[name], evidence, event)
     figures |= _version(start, evidence)
     figures = cache_figures(_of_models(start), evidence) | figures

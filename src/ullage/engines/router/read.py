@@ -156,7 +156,7 @@ def _add(known: _Known, name: str, sample: Sample, item: Evidence) -> None:
         "",
         Kind.READ,
         Source(item.place, sample.name),
-        observed_at=item.read_at.isoformat(timespec="seconds"),
+        observed_at=item.observed_at,
     )
     held = known.usage.get(quantity)
     if held is None:

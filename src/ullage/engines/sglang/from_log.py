@@ -50,7 +50,8 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
         rank_usage=_with_rank_pools(ranks, current, evidence),
         role=current.role,
         earlier=tuple(_earlier(start, evidence) for start in starts[:-1] if _counts(start)),
-        notes=_notes(current, log, effective),
+        notes=_notes(current, log),
+        no_pool=_why_no_pool(current, effective),
     )
 
 
@@ -86,7 +87,7 @@ def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
     )
 
 
-def _notes(start: Start, log: Log, effective: Mapping[str, Figure]) -> tuple[str, ...]:
+def _notes(start: Start, log: Log) -> tuple[str, ...]:
     notes = list(log.gaps)
     if start.overlaps:
         notes.append(
@@ -98,8 +99,6 @@ def _notes(start: Start, log: Log, effective: Mapping[str, Figure]) -> tuple[str
     if start.role_ground:
         notes.append(start.role_ground)
     notes += _absurd(start)
-    if not start.overlaps and "max_total_num_tokens" not in effective:
-        notes.append(_why_no_pool(start))
     return tuple(notes)
 
 
@@ -110,8 +109,12 @@ def _absurd(start: Start) -> Iterator[str]:
             yield f"the log states {match[0]}, which no server can have: not used"
 
 
-def _why_no_pool(start: Start) -> str:
-    """A start that failed, one that is not finished, or a log that begins after it."""
+def _why_no_pool(start: Start, effective: Mapping[str, Figure]) -> str:
+    """Two starts at once, a start that failed, one that is not finished, or a log that begins after it."""
+    if "max_total_num_tokens" in effective:
+        return ""
+    if start.overlaps:
+        return "two servers started into this log at the same time"
     refused = next((e for e in start.of(Step.TROUBLE) if e.line.text and not e.values.keys() - _REFUSALS), None)
     if refused:
         return f"the server refused to start: {split_tag(refused.line.text)[2][:160]}"

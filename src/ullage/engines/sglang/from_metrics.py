@@ -148,7 +148,7 @@ def _figure(name: str, sample: Sample, evidence: Evidence) -> Figure | None:
         unit,
         Kind.READ,
         Source(evidence.place, sample.name),
-        observed_at=evidence.read_at.isoformat(timespec="seconds"),
+        observed_at=evidence.observed_at,
     )
 
 

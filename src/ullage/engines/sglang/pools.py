@@ -143,8 +143,8 @@ def _shares_prefixes(joined: Joined) -> bool:
 
 
 def pool_reason(joined: Joined) -> str:
-    notes = [note for part in joined.parts for note in part.notes]
-    return "; ".join(notes) or "no evidence states the pool: server info, the metrics or the start-up log would"
+    reasons = [part.no_pool for part in joined.parts if part.no_pool]
+    return "; ".join(reasons) or "no evidence states the pool: server info, the metrics or the start-up log would"
 
 
 def _request_slots(joined: Joined, partitions: int) -> Pool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...evidence import Argv, Evidence
-from ...figure import Figure, Kind, Source
+from ...figure import Figure, Kind, Source, derived
 from ..argv import Flag, flags_of, is_variable, positional
 from ..facts import Facts, plain
 from ..quantities import unit_of
@@ -74,7 +74,7 @@ def from_argv(evidence: Evidence, argv: Argv) -> Facts:
         if is_variable(value) and name in ARGUMENTS
     ]
     values = {name: value for name, value in given.items() if not is_variable(value)}
-    args = argument_figures(settled(values), Source(evidence.place or "--flags"))
+    args = with_served_name(argument_figures(settled(values), Source(evidence.place or "--flags")))
     return Facts(evidence, "flags", args, role=role_of(args), notes=tuple(unset))
 
 
@@ -107,6 +107,15 @@ def argument_figures(values: Mapping[str, object], source: Source, kind: Kind = 
             place = f"{source.place} {name}".strip()
             figures[name] = Figure(name, value, unit_of(name), kind, source._replace(place=place))
     return figures
+
+
+def with_served_name(args: dict[str, Figure]) -> dict[str, Figure]:
+    """A server whose arguments are shown and name none serves its model under the model's own name."""
+    model = args.get("model")
+    if model is None or "served_model_name" in args:
+        return args
+    note = "the model's, where --served-model-name is not given"
+    return {**args, "served_model_name": derived("served_model_name", str(model.value), "", (model,), note)}
 
 
 def role_of(args: Mapping[str, Figure]) -> Role:

@@ -13,13 +13,13 @@ from ..events import Event, Value, figure_of, source_of
 from ..facts import Facts, quantity
 from ..quantities import unit_of
 from ..server import EarlierStart, Moment
-from .arguments import argument_figures, role_of
+from .arguments import argument_figures, role_of, with_served_name
 from .lines import Step
 from .starts import Start, servers_of, starts_of
 from .use import over_engines
 
 _MOST = frozenset(["weights_gib", "graph_gib", "load_s", "graph_s", "init_s", "consumed_gib", "num_preemptions"])
-_NO_FIGURES = frozenset(["arguments", "config", "unit", "signal", "stopping", "refused", "died", "expired_request"])
+_NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request", "cause"])
 _OF_INTERVAL = frozenset(["num_preemptions"])  # since the line of statistics before
 _RANKS = frozenset(["world_size", "dp_rank", "pp_rank", "tp_rank"])
 _OF_CONFIG = (
@@ -29,6 +29,9 @@ _OF_CONFIG = (
 )
 _PER_ENGINE = ("num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency")
 _WORKER = re.compile(r"\(VllmWorker rank=(\d+)|\(Worker[^()]*?TP(\d+)")
+# What a process has stated stays against its own notes: they round it again, or speak of the draft model.
+_STAY = frozenset(["architecture", "max_model_len", "weights_gib", "graph_gib"])
+_UNTAGGED = ""
 _MOMENTS = 720  # statistics are logged every 10 s: two hours of them
 _FOLLOWED = "a start with another port, model or role follows in this log: whether this server still runs is not known"
 
@@ -61,7 +64,8 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
         role=role_of(args) if args else role_of({}) if current.config else Facts(evidence, "log").role,
         history=tuple(_history(current, evidence)),
         earlier=tuple(_earlier(start, evidence) for start in starts[:-1]),
-        notes=(*log.gaps, *_notes(current, effective)),
+        notes=(*log.gaps, *_notes(current)),
+        no_pool=_why_no_pool(current, effective),
     )
 
 
@@ -73,7 +77,9 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     for event in start.events:
         if event.step not in (Step.STATS, Step.ARGS):
             for name, value in _stated(event):
-                readings[name][_process(event)] = event, value
+                if event.step is not Step.NOTE or name not in _STAY or _process(event) not in readings[name]:
+                    readings[name][_process(event)] = event, value
+    _without_the_parsers(readings.get("max_num_batched_tokens", {}))
     figures = {name: _over_processes(name, list(found.values()), evidence) for name, found in readings.items()}
     figures = {**_config(start, evidence), **figures}
     if ready := next(start.of(Step.READY, Step.STATS), None):
@@ -81,6 +87,12 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     elif (refusal := refusal_of(start)) is not None:
         figures["start_refused"] = figure_of("start_refused", refusal_words(refusal), evidence, refusal)
     return {**_workers_counted(start, evidence), **figures, **_engines_counted(start, evidence)}
+
+
+def _without_the_parsers(readings: dict[str, tuple[Event, Value]]) -> None:
+    """Builds up to 0.11 print a token budget while they parse their flags, before any process has its tag."""
+    if len(readings) > 1:
+        readings.pop(_UNTAGGED, None)
 
 
 def _stated(event: Event) -> Iterator[tuple[str, Value]]:
@@ -95,7 +107,7 @@ def _process(event: Event) -> str:
     """The worker or engine that printed it: without its pid, for a restart has another."""
     text = event.line.text
     tags = text[: text.find(") ") + 1] if text.startswith("(") else ""
-    return f"{event.rank} {tags.split(' pid=')[0]}"
+    return f"{event.rank} {tags.split(' pid=')[0]}".strip()
 
 
 def _over_processes(name: str, found: list[tuple[Event, Value]], evidence: Evidence) -> Figure:
@@ -126,7 +138,7 @@ def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
     event = next(start.of(Step.ARGS), None)
     if event is None:
         return {}
-    return argument_figures(start.args, source_of(evidence, event, "arguments"))
+    return with_served_name(argument_figures(start.args, source_of(evidence, event, "arguments")))
 
 
 def _by_engine(start: Start, *steps: Step) -> dict[str, list[Event]]:
@@ -213,7 +225,7 @@ def _earlier(start: Start, evidence: Evidence) -> EarlierStart:
     return EarlierStart(start.began, figures, "" if start.ready else "it never came up")
 
 
-def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
+def _notes(start: Start) -> Iterator[str]:
     if start.overlaps:
         yield "two servers started into this log at the same time: give each its own log, to tell their lines apart"
     refusal = refusal_of(start)
@@ -221,21 +233,38 @@ def _notes(start: Start, effective: Mapping[str, Figure]) -> Iterator[str]:
         yield f"the server refused to start: {refusal_words(refusal)}"
     elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
         yield "the server was stopped: its last lines say so"
-    elif not start.overlaps and not effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:
-        begun = start.has(Step.VERSION) or start.has(Step.CONFIG)
-        yield (
-            "the start is not finished in this log"
-            if begun and not start.ready
-            else "the start-up lines are not in this log"
-        )
+
+
+def _why_no_pool(start: Start, effective: Mapping[str, Figure]) -> str:
+    """Two starts at once, a start that failed, one that is not finished, or a log that begins after it."""
+    if effective.keys() & {"num_gpu_blocks", "kv_cache_size_tokens"}:
+        return ""
+    if start.overlaps:
+        return "two servers started into this log at the same time"
+    if refusal_of(start) is not None:
+        return "the server refused to start"
+    begun = start.has(Step.VERSION) or start.has(Step.CONFIG)
+    return (
+        "the start is not finished in this log"
+        if begun and not start.ready
+        else "the start-up lines are not in this log"
+    )
 
 
 def refusal_of(start: Start) -> Event | None:
-    """Why the start failed: the record that states figures, else the first that says so."""
+    """Why the start failed: the record that states figures, else the error that is named, else that it failed."""
     refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
     if start.ready or not refused:
         return None
-    return next((e for e in refused if "refused" not in e.values), refused[0])
+    return next((e for e in refused if "refused" not in e.values), None) or _cause(start, refused[0]) or refused[0]
+
+
+def _cause(start: Start, failed: Event) -> Event | None:
+    """The engine says that it failed, and then why; the API server, which says it too, comes after both."""
+    place = start.events.index(failed)
+    causes = [(n, e) for n, e in enumerate(start.events) if "cause" in e.values]
+    before = [e for n, e in causes if n < place]
+    return next((e for n, e in causes if n > place), before[-1] if before else None)
 
 
 def refusal_words(event: Event) -> str:

@@ -121,8 +121,9 @@ def _figure(part: _Part, evidence: Evidence) -> Figure | None:
 
 
 def _read(name: str, value: int | float | str | bool, evidence: Evidence, place: str) -> Figure:
-    at = evidence.read_at.isoformat(timespec="seconds")
-    return Figure(name, value, unit_of(name), Kind.READ, Source(evidence.place, place), observed_at=at)
+    return Figure(
+        name, value, unit_of(name), Kind.READ, Source(evidence.place, place), observed_at=evidence.observed_at
+    )
 
 
 def _config(samples: Samples, evidence: Evidence, engines: int) -> dict[str, Figure]:

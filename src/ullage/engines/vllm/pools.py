@@ -20,6 +20,7 @@ from .size import longest
 
 PAGE = 16  # vLLM's default block, in tokens
 _FULL_PROMPT = (0, 19, 0)  # since then the whole prompt must fit at the door
+_ROUNDED = 0.0051  # the log rounds the concurrency to two decimals
 _V0_WATERMARK = 0.01  # SelfAttnBlockSpaceManager of V0
 _WAITS = "waits in the server's queue, behind the request at its head"
 _PREEMPTED = "output is not reserved: when no block is free, the newest request is preempted and recomputed"
@@ -185,7 +186,7 @@ def full_length_tokens(joined: Joined) -> Figure | None:
     if concurrency is None or length is None:
         return None
     tokens = int(concurrency.number * length.number)
-    if printed is not None and not stated_of(joined).is_divided:
+    if printed is not None and abs(printed.number - tokens) <= _ROUNDED * length.number:
         tokens = printed.count
     inputs = tuple(f for f in (concurrency, length, printed) if f)
     return derived("full_length_tokens", tokens, "tokens", inputs, "concurrency x max_model_len")
@@ -260,13 +261,13 @@ def asked_slots(joined: Joined) -> Figure:
         return inferred("max_num_seqs", usual, "requests", (figure,), note)
     if shown and is_v0(joined):
         return default("max_num_seqs", 256, "requests", "vLLM's default in V0")
-    why = "vLLM's default is 256, or 1,024 on larger GPUs" if shown else "no evidence states it"
-    return missing("max_num_seqs", "requests", f"{why}: --max-num-seqs sets it")
+    why = "--max-num-seqs is not set, and vLLM's default goes by the device" if shown else "no endpoint states it"
+    return missing("max_num_seqs", "requests", f"{why}; --flags with the server's command line would tell it")
 
 
 def pool_reason(joined: Joined) -> str:
-    notes = [note for part in joined.parts for note in part.notes]
-    return "; ".join(notes) or "no evidence states the pool: the metrics page or the start-up log would"
+    reasons = [part.no_pool for part in joined.parts if part.no_pool]
+    return "; ".join(reasons) or "no evidence states the pool: the metrics page or the start-up log would"
 
 
 def ceilings_of(joined: Joined, decision: Decision) -> tuple[Ceiling, ...]:

@@ -21,7 +21,7 @@ _ROWS = (
 )
 _ASKED_AS = {"num_gpu_blocks": "num_gpu_blocks_override"}
 _MORE_MEMORY: Release = (0, 20, 0)  # since then the default share is 0.92
-_AS_ASKED = ("max_num_seqs", "max_num_queued_reqs")  # vLLM changes these by nothing, and states them nowhere
+_AS_ASKED = ("max_num_seqs", "max_num_queued_reqs", "max_model_len")  # vLLM takes these as they are, or ends
 _UNBOUNDED = (
     "a chat completion that names no max_tokens runs to its end token or the end of the context; "
     "engine default: 16 on /v1/completions"
