@@ -188,6 +188,15 @@ def test_every_finding_is_explained(name: str) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    "words", [("in", "use", "now"), ("token budget a step",), ("inferred",), ("first_num_queue_reqs",)]
+)
+def test_a_word_of_the_page_is_explained(words: tuple[str, ...]) -> None:
+    done = run("explain", *words)
+    assert done.returncode == 0
+    assert done.stdout.startswith(" ".join(words))
+
+
 BAD = {
     "no target": (["limits"], b"", 2, "no target"),
     "no such file": (["limits", "/no/such.log"], b"", 2, "no such file"),

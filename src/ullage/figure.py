@@ -90,6 +90,10 @@ class Figure:
         """The high end of the range; the value of a figure that is none."""
         return self.number if self.high is None else self.high
 
+    def between(self, low: int | float, high: int | float) -> Figure:
+        """The same quantity known as a range; as it is where the ends are one."""
+        return replace(self, low=low, high=high) if low != high else self
+
     def renamed(self, name: str, note: str = "") -> Figure:
         """The same reading under the name of another quantity."""
         return replace(self, name=name, note=note or self.note)

@@ -50,3 +50,12 @@ def test_a_share_that_the_engine_states_stands_where_counts_are_not_known() -> N
     assert level_of("KV pool", unknown, unknown, unknown, unknown, share).in_use == share
     counted = level_of("KV pool", tokens("size", 10), tokens("used", 5), unknown, unknown, share)
     assert counted.in_use.value == 0.5
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10), st.integers(0, 10**6))
+def test_of_a_pool_of_some_size_share_and_room_are_ranges(least: int, times: int, used: int) -> None:
+    size = tokens("size", least).between(least, least * times)
+    level = level_of("KV pool", size, tokens("used", used), tokens("evictable", 0), tokens("reserved", 0))
+    assert (level.in_use.least, level.in_use.most) == (used / (least * times), used / least)
+    for left in (level.room, level.free):
+        assert (left.least, left.most) == (max(0, least - used), max(0, least * times - used))

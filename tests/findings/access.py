@@ -31,7 +31,7 @@ OPEN = (
         fires=(document(URL, "server_info", INFO | {"host": "0.0.0.0", "api_key": None}),),
         silent=(document(URL, "server_info", INFO | {"host": "0.0.0.0", "api_key": "k3y-of-nobody"}),),
         says=("0.0.0.0", "without a key"),
-        advice="--api-key",
+        advice="a YAML file for --config",
         severity=Severity.WARNING,
     ),
     Scenario(
@@ -55,7 +55,7 @@ OPEN = (
             document(URL, "model_info", {"model_path": "/models/small", "is_generation": True}),
         ),
         says=("0.0.0.0",),
-        advice="--api-key",
+        advice="a YAML file for --config",
         severity=Severity.WARNING,
     ),
 )
@@ -85,7 +85,7 @@ LLAMA_METRICS = (
     Scenario(
         fires=(document(LLAMA_URL, "props", PROPS), failed(LLAMA_URL, "metrics", "501")),
         silent=(document(LLAMA_URL, "props", PROPS), failed(LLAMA_URL, "metrics", "401")),
-        says=("no metrics",),
+        says=("no metrics", "how many requests wait for a slot"),
         advice="restart with --metrics",
         severity=Severity.INFO,
     ),
@@ -102,7 +102,7 @@ LLAMA_OPEN = (
         fires=(argv("llama-server -m /models/small.gguf --host 0.0.0.0"),),
         silent=(argv("llama-server -m /models/small.gguf --host 0.0.0.0 --api-key-file /etc/keys"),),
         says=("0.0.0.0", "without a key"),
-        advice="--api-key",
+        advice="--api-key-file, or LLAMA_API_KEY in its environment",
         severity=Severity.WARNING,
     ),
 )
@@ -126,7 +126,7 @@ OPEN_BY_VLLM = (
         fires=(log("vllm.log", *vllm_start(64_000, 7.81, host="0.0.0.0")),),
         silent=(log("vllm.log", *vllm_start(64_000, 7.81, host="127.0.0.1")),),
         says=("0.0.0.0 without a key, unless VLLM_API_KEY is in its environment",),
-        advice="--api-key",
+        advice="a key: VLLM_API_KEY",
         severity=Severity.WARNING,
     ),
 )

@@ -18,14 +18,14 @@ GROWS = (
     Scenario(
         fires=(argv(f"{M} -c 8192"),),
         silent=(argv(f"{M} -c 8192 --cache-ram 512"),),
-        says=("up to 8,192 MiB", "8,192 of saved prompts"),
+        says=("up to 8,192 MiB of host memory beside the model, for saved prompts",),
         advice="--cache-ram",
         severity=Severity.INFO,
     ),
     Scenario(
         fires=(log("a.log", *start(8192, unified=True), STATES, CHECKPOINTS.replace("{count}", "32")),),
         silent=(log("a.log", *start(8192, unified=True), STATES, CHECKPOINTS.replace("{count}", "2")),),
-        says=("6,432 of checkpoints",),
+        says=("up to 6,432 MiB of host memory beside the model, for checkpoints",),
         advice="--ctx-checkpoints",
         severity=Severity.INFO,
     ),

@@ -3,6 +3,7 @@ from __future__ import annotations
 from tests.evidence import (
     DAY,
     URL,
+    argv,
     decode_batch,
     document,
     gauges,
@@ -134,7 +135,75 @@ DEATH = (
         severity=Severity.ERROR,
     ),
 )
+
+
+def statistics(*stated: tuple[int, float]) -> Evidence:
+    """(running, percent of the pool) in vLLM's lines, one every ten seconds; the start-up lines are cut off."""
+    lines = (vllm_stats(f"10:05:{n}0", running, 0, usage) for n, (running, usage) in enumerate(stated))
+    return log("vllm.log", *lines)
+
+
+def slots_at_work(cells: int) -> tuple[Evidence, Evidence]:
+    """Four slots of llama.cpp that share one pool of 8,192 cells, each with so many."""
+    each = {"n_ctx": 8192, "is_processing": True, "id_task": 7, "n_prompt_tokens": cells}
+    url = "http://127.0.0.1:8080"
+    listed = document(url, "slots", [{"id": n, **each} for n in range(4)])
+    return listed, argv("llama-server -m /models/small.gguf -c 8192 --port 8080")
+
+
+NEARLY_FULL = (
+    Scenario(
+        fires=(statistics((2, 16.6), (10, 87.3)),),
+        silent=(statistics((2, 16.6), (10, 74.0)),),
+        says=("10 running requests hold 87% of the pool (2 held 17% at", "about 11 of their present length"),
+        advice="--max-num-seqs 11",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=(metrics(URL, *vllm_gauges(num_requests_running=20, num_requests_waiting=0, kv_cache_usage_perc=0.95)),),
+        silent=(  # queue-waiting says it
+            metrics(URL, *vllm_gauges(num_requests_running=20, num_requests_waiting=9, kv_cache_usage_perc=0.95)),
+        ),
+        says=("20 running requests hold 95%", "about 21"),
+        advice="--gpu-memory-utilization",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # of engines, the fullest
+        fires=(
+            metrics(
+                URL,
+                *vllm_gauges(0, num_requests_running=10, num_requests_waiting=0, kv_cache_usage_perc=0.2),
+                *vllm_gauges(1, num_requests_running=30, num_requests_waiting=0, kv_cache_usage_perc=0.95),
+            ),
+        ),
+        silent=(
+            metrics(
+                URL,
+                *vllm_gauges(0, num_requests_running=30, num_requests_waiting=0, kv_cache_usage_perc=0.2),
+                *vllm_gauges(1, num_requests_running=3, num_requests_waiting=0, kv_cache_usage_perc=0.95),
+            ),
+        ),
+        says=("30 running requests hold 95%", "about 31"),
+        advice="--max-num-seqs 31",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(ran(decode_batch(1, 92_000, 0.92, 46)),),
+        silent=(ran(decode_batch(1, 92_000, 0.92, 3)),),  # a few long ones
+        says=("46 running requests hold 92%", "about 50"),
+        advice="--max-running-requests 50",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=slots_at_work(1900),
+        silent=slots_at_work(900),
+        says=("4 running requests hold 93%",),
+        advice="-np 4",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
+    "pool-nearly-full": NEARLY_FULL,
     "preemptions": PREEMPTED,
     "engine-died": DEATH,
     "retractions": RETRACTIONS,

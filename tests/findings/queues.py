@@ -95,6 +95,22 @@ QUEUES = (
         severity=Severity.WARNING,
     ),
 )
+UNSTATED = (  # a log that began after the start: the table tells nothing
+    Scenario(
+        fires=(log("run.log", decode_batch(1, queue_req=2), decode_batch(2, queue_req=9)),),
+        silent=(log("run.log", decode_batch(1, queue_req=2), decode_batch(2, queue_req=0)),),
+        says=("9 waiting",),
+        advice="read the start-up lines or the server's URL too",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(log("run.log", decode_batch(1, 9000, 0.98, 30, queue_req=9)),),
+        silent=(log("run.log", decode_batch(1, 9000, 0.98, 30, queue_req=0)),),
+        says=("9 waiting",),
+        advice="the KV pool is full",
+        severity=Severity.INFO,
+    ),
+)
 OF_VLLM = (
     Scenario(
         fires=(log("vllm.log", *UP, vllm_stats("10:05:00", 40, 2, 97.0), vllm_stats("10:05:10", 41, 9, 99.0)),),
@@ -180,7 +196,7 @@ UNBALANCED = (
     ),
 )
 SCENARIOS: Scenarios = {
-    "queue-waiting": (*QUEUES, *OF_VLLM),
+    "queue-waiting": (*QUEUES, *UNSTATED, *OF_VLLM),
     "head-of-line-stuck": STUCK,
     "requests-rejected": REJECTED,
     "engines-unbalanced": UNBALANCED,

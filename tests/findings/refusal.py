@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import DAY, log, start, vllm_start
+from tests.evidence import DAY, argv, log, start, vllm_start
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -84,4 +84,42 @@ REFUSED = (
         severity=Severity.ERROR,
     ),
 )
-SCENARIOS: Scenarios = {"start-refused": REFUSED}
+LLAMA = "0.00.005.1 I srv    load_model: loading model '/models/small.gguf'"
+
+
+def not_loaded(words: str) -> Evidence:
+    return log("llama.log", LLAMA, f"0.00.013.1 E {words}")
+
+
+REFUSED_BY_LLAMA = (
+    Scenario(
+        fires=(not_loaded("srv    load_model: failed to load model, '/models/small.gguf'"),),
+        silent=(log("llama.log", LLAMA, "0.00.559.2 I srv  llama_server: model loaded"),),
+        says=("did not come up: failed to load model, '/models/small.gguf'",),
+        advice="-m names a whole GGUF file",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(not_loaded("ggml_backend_cuda_buffer_type_alloc_buffer: cudaMalloc failed: out of memory"),),
+        silent=(
+            log(
+                "llama.log",
+                LLAMA,
+                "0.00.013.1 E cudaMalloc failed: out of memory",
+                LLAMA,
+                "0.00.559.2 I srv  llama_server: model loaded",
+            ),
+        ),
+        says=("out of memory",),
+        advice="lower -c",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(not_loaded("srv  llama_server: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8080"),),
+        silent=(argv("llama-server -m /models/small.gguf"),),
+        says=("couldn't bind",),
+        advice="--port",
+        severity=Severity.ERROR,
+    ),
+)
+SCENARIOS: Scenarios = {"start-refused": (*REFUSED, *REFUSED_BY_LLAMA)}

@@ -74,6 +74,34 @@ RETRIES = (
         severity=Severity.WARNING,
     ),
 )
+
+
+def limited(rejected: int, *codes: int) -> Evidence:
+    """A router's metrics page: how many its limit let through and did not, and how often each status was answered."""
+    return metrics(
+        f"{ROUTER[:-4]}29000",
+        f'smg_http_rate_limit_total{{result="rejected"}} {rejected}',
+        'smg_http_rate_limit_total{result="allowed"} 40',
+        *(f'smg_http_responses_total{{status_code="{code}",error_code=""}} {rejected}' for code in codes),
+    )
+
+
+REJECTS = (
+    Scenario(
+        fires=(limited(5, 408),),
+        silent=(limited(0, 408),),
+        says=("turned 5 of 45 requests away", "5 times 408"),
+        advice="--max-concurrent-requests",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(limited(7, 429, 502),),
+        silent=(limited(0, 429, 502),),
+        says=("turned 7 of 47", "answered 7 times 429"),
+        advice="--rate-limit-tokens-per-second",
+        severity=Severity.WARNING,
+    ),
+)
 DOWN = (
     Scenario(
         fires=(workers(False),),
@@ -103,6 +131,7 @@ SCENARIOS: Scenarios = {
     "router-unlimited": UNLIMITED,
     "router-token-bucket": BUCKET,
     "router-retries": RETRIES,
+    "router-rejects": REJECTS,
     "router-worker-down": DOWN,
     "router-flags-malformed": MALFORMED,
 }

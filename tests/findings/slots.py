@@ -84,6 +84,13 @@ DEFERRED = (
         advice="-np 4",
         severity=Severity.WARNING,
     ),
+    Scenario(  # its metrics alone: nobody waits while a slot is idle
+        fires=(metrics(URL, *waiting(3)),),
+        silent=(metrics(URL, *waiting(0)),),
+        says=("3 wait while 2 are processed, which is then every slot",),
+        advice="-np 4",
+        severity=Severity.WARNING,
+    ),
 )
 SCENARIOS: Scenarios = {
     "np-divides-context": DIVIDED,

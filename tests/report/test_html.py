@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ullage.report.html as html
-from tests.evidence import READ_AT
+from tests.evidence import READ_AT, argv, document, log, vllm_start
 from tests.report.pages import REPORTS
 from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
@@ -29,12 +29,14 @@ from ullage.capacity.pool import Pool
 from ullage.deployment import Deployment, standard_answers
 from ullage.engines.levels import level_of
 from ullage.engines.server import Role
+from ullage.evidence import Evidence
 from ullage.figure import Figure, Kind, Source, missing, read
+from ullage.findings.labels import KINDS
 from ullage.report.html.markup import data, tag, text
-from ullage.report.html.numbers import MEANINGS, Numbers
+from ullage.report.html.numbers import Numbers
 from ullage.report.html.tanks import layers_of, tank
-from ullage.report.model import Report
-from ullage.report.words import value_of
+from ullage.report.model import Report, report_on
+from ullage.report.words import ratio, value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
 STYLE = Path(html.__file__).with_name("page.css").read_text("utf-8")
@@ -150,6 +152,46 @@ def test_every_number_has_a_source_or_a_reason_in_its_panel(name: str) -> None:
         assert len(words.split(kind, 1)[1].strip()) > 3, words
 
 
+def headline(*items: Evidence, at: Sequence[int] = ()) -> list[str]:
+    """The sentences at the head of the page."""
+    reader = Reader()
+    reader.feed(html.to_html(report_on(items, at)))
+    return [words for _, words in reader.all("p", **{"class": "answer"})]
+
+
+SHARED = "llama-server -m m.gguf -c 16384 -np 8 -kvu"
+
+
+def test_the_headline_is_what_is_safe_at_a_usual_length_and_at_the_full_context() -> None:
+    """Slots let in 8 of any length; the shared pool holds one full context."""
+    assert headline(argv(SHARED)) == [
+        "4 requests of 4,096 tokens are safe in parallel (bound by KV pool); 1 of the full 16,384 (KV pool)."
+    ]
+    assert headline(argv(SHARED), at=[2000]) == [
+        "8 requests of 2,000 tokens are safe in parallel (bound by slots); 1 of the full 16,384 (KV pool)."
+    ]
+
+
+def test_the_headline_says_a_range_and_an_upper_bound_as_such() -> None:
+    slots = [{"id": n, "n_ctx": 1024, "is_processing": False} for n in range(4)]
+    doubtful = headline(document("http://127.0.0.1:8080", "slots", slots))
+    assert doubtful == ["1 to 4 requests of the full 1,024 tokens are safe in parallel (bound by KV pool)."]
+    [unknown_slots] = headline(log("v.log", *vllm_start(64_000, 7.81)))
+    assert unknown_slots.startswith("At most ")
+
+
+@every
+def test_the_headline_says_the_safe_of_the_rows(name: str) -> None:
+    report = REPORTS[name]()
+    told = [words for _, words in parsed(name).all("p", **{"class": "answer"})]
+    full = [a for a in report.answers if a.label == "full" and (a.chain or next(iter(a.by_server.values()))).safe.known]
+    for answer in full:
+        limits = [answer.chain] if answer.chain else [x for x in answer.by_server.values() if not x.refused]
+        assert [any(value_of(x.safe) in words and x.safe_binds in words for words in told) for x in limits] == [
+            True
+        ] * len(limits)
+
+
 @every
 def test_numbers_that_are_shown_are_those_of_the_report(name: str) -> None:
     """What each row of the table admits stands in a button."""
@@ -251,6 +293,36 @@ def test_a_tank_is_filled_by_what_is_known_and_hatched_by_what_is_not(
         assert sum(known) == pytest.approx(1)
 
 
+@given(st.integers(1, 10**6), st.integers(2, 10), st.floats(0, 1), counts)
+def test_a_tank_of_some_size_is_full_as_far_as_it_is_for_certain(
+    least: int, times: int, share: float, evictable: int | None
+) -> None:
+    size, used = counted("size", least).between(least, times * least), round(share * least)
+    level = level_of("KV pool", size, counted("used", used), counted("evictable", evictable), counted("reserved", 0))
+    first, perhaps, *_, last = layers = layers_of(level)
+    assert first.share == pytest.approx(used / (times * least))
+    assert first.most == pytest.approx(used / least)
+    assert perhaps.look == "unknown"
+    assert (last.share is None) == (evictable is None)
+    assert sum(layer.share or 0 for layer in layers) == pytest.approx(1)
+    assert (last.share or 0) * times * least <= max(0, times * least - used - (evictable or 0))
+
+
+def test_a_pool_of_some_size_is_told_and_drawn_as_a_range() -> None:
+    busy = {"n_ctx": 1024, "is_processing": True, "id_task": 1, "n_prompt_tokens": 64}
+    report = report_on([document("http://127.0.0.1:8080", "slots", [{"id": n, **busy} for n in range(4)])])
+    reader = Reader()
+    reader.feed(html.to_html(report))
+    tanks = [words for _, words in reader.all("figure", **{"class": "tank"})]
+    assert [words.startswith(name) for words, name in zip(tanks, ("slots", "KV pool"), strict=True)] == [True, True]
+    assert "6 to 25%" in tanks[1]
+    assert "in use 6 to 25%" in tanks[1]
+    [level] = [level for level in report.deployment.servers[0].levels if level.pool == "KV pool"]
+    assert ratio(level.in_use) == "6 to 25%"
+    assert value_of(level.room) == "768 to 3,840"
+    assert not [words for _, words in reader.all("summary") if "rank slot" in words]
+
+
 @given(st.floats(0, 1.5))
 def test_a_share_alone_fills_a_tank_of_unknown_size(share: float) -> None:
     stated = read("usage", share, "of the pool", Source("s"))
@@ -324,4 +396,4 @@ def test_words_and_marks_stand_out(scheme: str, colour: dict[str, str]) -> None:
 def test_what_is_no_reading_looks_different() -> None:
     for kind in (Kind.DEFAULT, Kind.INFERRED, Kind.PREDICTED, Kind.MISSING):
         assert f".n.{kind.value} {{" in STYLE
-    assert set(MEANINGS) == set(Kind)
+    assert set(KINDS) == set(Kind)

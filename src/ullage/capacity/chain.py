@@ -30,6 +30,7 @@ class ChainLimits(NamedTuple):
     perhaps_refused: Ceiling | None = None
     refused: Ceiling | None = None
     at_most: bool = False  # upper bounds, for a decode server has pools that are not known
+    safe_binds: str = ""  # who bounds safe
 
 
 def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence[Limits]) -> ChainLimits:
@@ -43,6 +44,7 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
         return _refused(refusals[0])
     doubts = [p.perhaps_refused for p in prefill if p.perhaps_refused]
     tightest = min(decode, key=lambda d: d.admits.number if d.admits.known else -1, default=None)
+    least_safe = min(decode, key=lambda d: d.safe.number if d.safe.known else -1, default=None)
     found = ChainLimits(
         admits=_total("admits", [d.admits for d in decode]),
         safe=_total("safe", [d.safe for d in decode]),
@@ -53,6 +55,7 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
         in_prefill=_total("in_prefill", [p.admits for p in prefill]),
         perhaps_refused=next(iter([*refusals, *doubts]), None),
         at_most=any(d.at_most for d in decode),
+        safe_binds=f"decode: {least_safe.safe_binds}" if least_safe else "not known",
     )
     return _capped(found, router_cap) if router_cap and router_cap.known and found.admits.known else found
 
@@ -60,7 +63,8 @@ def chain(router_cap: Figure | None, prefill: Sequence[Limits], decode: Sequence
 def _refused(by: Ceiling) -> ChainLimits:
     what = f"prefill: {by.what}"
     zero = derived("admits", 0, "requests", (by.tokens,), what)
-    return ChainLimits(zero, zero.renamed("safe"), what, by.beyond, "", what, zero.renamed("in_prefill"), refused=by)
+    in_prefill = zero.renamed("in_prefill")
+    return ChainLimits(zero, zero.renamed("safe"), what, by.beyond, "", what, in_prefill, refused=by, safe_binds=what)
 
 
 def _capped(found: ChainLimits, cap: Figure) -> ChainLimits:
@@ -74,6 +78,7 @@ def _capped(found: ChainLimits, cap: Figure) -> ChainLimits:
     return found._replace(
         admits=fewer,
         safe=derived("safe", min(found.safe.count, limit), "requests", (found.safe, cap)),
+        safe_binds=found.safe_binds if found.safe.count <= limit else _ROUTER,
         binds=f"{found.binds}; {_ROUTER}" if admits.least < limit else _ROUTER,
         beyond="waits at the router, then 408 or 429",
         overflow=found.overflow if found.safe.count < limit else "",

@@ -29,6 +29,8 @@ class Pool:
         ""  # what is not known, where the pool may be larger, or none: it then bounds the low end of `safe` only
     )
 
+    within: str = ""  # the pool that this is a bound on a part of: its use is that pool's
+
     @property
     def counted(self) -> bool:
         return self.size.known and self.demand is not None

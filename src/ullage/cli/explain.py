@@ -11,34 +11,38 @@ from ..errors import UsageError
 
 
 @click.command()
-@click.argument("name", required=False, metavar="[ID]")
-def explain(name: str | None) -> int:
-    """What a finding or a figure means. Without an ID: the list of both.
+@click.argument("words", nargs=-1, metavar="[ID]")
+def explain(words: tuple[str, ...]) -> int:
+    """What a finding, a figure, or a word of the page means. Without an ID: the list of all.
 
     \b
     ullage explain prefill-window-cap
     ullage explain max_total_num_tokens
+    ullage explain in use now
     """
     from ..findings import catalogue  # noqa: F401 - enters the rules
     from ..findings.base import CATALOGUE
-    from ..findings.glossary import GLOSSARY
+    from ..findings.explanations import explanation, names
 
-    if name is None:
+    if not words:
         _list({i: r.title for i, r in CATALOGUE.items()}, "findings")
-        _list({n: text.split(". ")[0] for n, text in GLOSSARY.items()}, "figures")
+        _list({n: _first_sentence(text) for n, text in names().items()}, "figures and words")
         return 0
-    name = next((known for known in (*CATALOGUE, *GLOSSARY) if known.lower() == name.lower()), name)
-    if name in CATALOGUE:
-        rule = CATALOGUE[name]
+    name = " ".join(words)
+    if rule := CATALOGUE.get(name.lower()):
         click.echo(f"{rule.id} ({rule.severity.value})\n{rule.title}\n\n{_wrapped(rule.page)}")
         return 0
-    if name in GLOSSARY:
-        click.echo(f"{name}\n\n{_wrapped(GLOSSARY[name])}")
+    if text := explanation(name):
+        click.echo(f"{name}\n\n{_wrapped(text)}")
         return 0
     import difflib
 
-    near = difflib.get_close_matches(name, [*CATALOGUE, *GLOSSARY], n=1)
+    near = difflib.get_close_matches(name, [*CATALOGUE, *names()], n=1)
     raise UsageError(f"nothing is called {name!r}", f"did you mean {near[0]}?" if near else "ullage explain lists all")
+
+
+def _first_sentence(text: str) -> str:
+    return text.replace("\n\n", " ").split(". ")[0].rstrip(".")
 
 
 def _wrapped(text: str) -> str:

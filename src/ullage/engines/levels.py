@@ -15,8 +15,9 @@ def level_of(
     if unknown:
         free = missing("free", size.unit, "; ".join(unknown))
     else:
-        left = size.count - used.count - evictable.count - reserved.count
-        free = derived("free", max(0, left), size.unit, parts, "size - used - evictable - reserved")
+        held = used.count + evictable.count + reserved.count
+        left = [max(0, whole - held) for whole in (size.count, int(size.least), int(size.most))]
+        free = derived("free", left[0], size.unit, parts, "size - used - evictable - reserved").between(*left[1:])
     return Level(pool, size, used, evictable, reserved, free, share)
 
 

@@ -59,7 +59,9 @@ class Rank(NamedTuple):
 
 
 class Level(NamedTuple):
-    """How full a pool is, in its unit, all partitions together. Each part may be missing, with its reason."""
+    """How full a pool is, in its unit, all partitions together. Each part may be missing, with its reason; where the
+    size is a range, so are the share in use and the room.
+    """
 
     pool: str
     size: Figure
@@ -73,8 +75,9 @@ class Level(NamedTuple):
     def in_use(self) -> Figure:
         """The share that requests hold; of several partitions where only shares are known, the fullest's."""
         if self.size.known and self.used.known and self.size.number:
-            share = self.used.number / self.size.number
-            return derived("in_use", share, "of the pool", (self.used, self.size), "use / pool")
+            used, size = self.used.number, self.size
+            share = derived("in_use", used / size.number, "of the pool", (self.used, size), "use / pool")
+            return share.between(used / size.most, used / size.least) if size.least else share
         return self.share or missing("in_use", "of the pool", self.used.note or self.size.note or "the pool is empty")
 
     @property
@@ -84,9 +87,10 @@ class Level(NamedTuple):
         if not unknown.known:
             return missing("room", self.size.unit, unknown.note)
         kept = (self.reserved,) if self.reserved.known else ()
-        left = self.size.number - self.used.number - sum(f.number for f in kept)
+        held = self.used.number + sum(f.number for f in kept)
         note = "size - use - kept back" if kept else f"size - use, at most: {self.reserved.note}"
-        return derived("room", max(0, left), self.size.unit, (self.size, self.used, *kept), note)
+        left = [max(0, size - held) for size in (self.size.number, self.size.least, self.size.most)]
+        return derived("room", left[0], self.size.unit, (self.size, self.used, *kept), note).between(*left[1:])
 
 
 class Queue(NamedTuple):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..deployment import Deployment
-from ..engines.server import Server
+from ..engines.server import Role, Server
 from ..evidence import Argv, Failure
 from ..figure import Figure, Kind, Source, default, read
 from .base import Hit, Severity, rule
 from .levers import levers_of
-
-_UNKNOWN = "use, queues and evictable cache now; retractions; transfer and latency histograms"
 
 
 @rule("metrics-disabled", Severity.INFO, "The server has no metrics page")
@@ -26,7 +24,7 @@ def metrics_disabled(deployment: Deployment) -> Iterator[Hit]:
         if found is not None:
             yield Hit(
                 server.name,
-                f"no metrics, so not known: {_UNKNOWN}",
+                f"no metrics, so not known: {levers_of(server).untold}",
                 (found,),
                 f"restart with {levers_of(server).metrics}",
             )
@@ -48,7 +46,8 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
     endpoints included.
 
     vLLM listens on all addresses unless `--host` is given. Its key may stand in the environment (`VLLM_API_KEY`),
-    which no log shows: then this is only probable.
+    which no log shows: then this is only probable. llama-server takes it from `LLAMA_API_KEY` or `--api-key-file`;
+    SGLang only as an argument, which a YAML file for `--config` keeps off the command line.
     """
     for server in deployment.servers:
         host = _listens_on(server)
@@ -59,10 +58,13 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"listens on {host.value} without a key{perhaps}",
                 (host,),
-                "set --host 127.0.0.1 behind a router, or --api-key (by a file or the environment, not the command"
-                " line)",
+                f"set --host 127.0.0.1 {_behind(server)}, or give it a key: {levers_of(server).key}",
                 doubtful=hidden,
             )
+
+
+def _behind(server: Server) -> str:
+    return "behind a proxy" if server.role is Role.ROUTER else "behind a router"
 
 
 @rule("open-to-browsers", Severity.WARNING, "Any web page may use the server through a browser")

@@ -28,7 +28,7 @@ def host_cache_grows(deployment: Deployment) -> Iterator[Hit]:
         most = derived("host_cache_mib", total, "MiB", parts, "what both may grow to")
         yield Hit(
             server.name,
-            f"up to {total:,.0f} MiB of host memory beside the model: {' and '.join(map(_told, parts))}",
+            f"up to {total:,.0f} MiB of host memory beside the model{_for_what(parts)}",
             (most,),
             "set --cache-ram and --ctx-checkpoints to what the host can spare",
         )
@@ -38,8 +38,11 @@ def _known(server: Server, *names: str) -> Iterator[Figure]:
     return (f for name in names if (f := server.figure(name)).known and f.number > 0)
 
 
-def _told(part: Figure) -> str:
-    return f"{part.number:,.0f} of {'saved prompts' if part.name == 'cache_ram_mib' else 'checkpoints'}"
+def _for_what(parts: tuple[Figure, ...]) -> str:
+    names = ["saved prompts" if part.name == "cache_ram_mib" else "checkpoints" for part in parts]
+    if len(parts) == 1:
+        return f", for {names[0]}"
+    return ": " + " and ".join(f"{part.number:,.0f} of {name}" for part, name in zip(parts, names, strict=True))
 
 
 @rule("killed-for-memory", Severity.ERROR, "The system killed the server for its memory")

@@ -17,6 +17,8 @@ class Levers(NamedTuple):
     output: str  # bounds the output of clients that name none
     metrics: str  # what serves the metrics page
     pool: str  # sizes the pool itself, where it only caps
+    key: str  # a key that does not stand on the command line
+    untold: str  # what nobody knows without the metrics page
 
 
 LEVERS: Mapping[str, Levers] = {
@@ -27,6 +29,8 @@ LEVERS: Mapping[str, Levers] = {
         output="--preferred-sampling-params '{\"max_new_tokens\": 2048}'",
         metrics="--enable-metrics (and --enable-metrics-for-all-schedulers for every rank)",
         pool="--max-total-tokens",
+        key="a line api-key: in a YAML file for --config",  # server_args.py names no variable for it
+        untold="use, queues and evictable cache now; retractions; transfer and latency histograms",
     ),
     "vLLM": Levers(
         context="--max-model-len",
@@ -35,6 +39,8 @@ LEVERS: Mapping[str, Levers] = {
         output="--override-generation-config '{\"max_new_tokens\": 2048}'",
         metrics="its statistics: without --disable-log-stats",
         pool="--num-gpu-blocks-override",
+        key="VLLM_API_KEY in its environment",
+        untold="use and queues now; preemptions; lengths of requests; latency histograms",
     ),
     "llama.cpp": Levers(
         context="-c",
@@ -43,6 +49,8 @@ LEVERS: Mapping[str, Levers] = {
         output="-n 2048",
         metrics="--metrics",
         pool="-c",
+        key="--api-key-file, or LLAMA_API_KEY in its environment",
+        untold="how many requests wait for a slot; tokens and seconds so far",
     ),
 }
 _UNNAMED = Levers(
@@ -52,6 +60,8 @@ _UNNAMED = Levers(
     output="a bound on the output in the server",
     metrics="its metrics page",
     pool="the pool",
+    key="--api-key",
+    untold="use and queues now",
 )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ..capacity.request import Shape
 from ..deployment import Deployment, server_limits
 from ..engines.server import Role, Server
+from ..figure import Figure, inferred
 from .base import Hit, Severity, rule
+from .levers import levers_of
 
 
 @rule("retractions", Severity.WARNING, "Requests were retracted: the pool ran full")
@@ -65,6 +68,88 @@ def _held(server: Server) -> str:
         return ""
     safe = server_limits(server, Shape(max(1, round(prompt.number)), round(output.number))).safe
     return f" to {safe.count:,}, which is what the pool holds of the mean length" if safe.known and safe.count else ""
+
+
+@rule("pool-nearly-full", Severity.WARNING, "The running requests hold nearly all of the pool")
+def pool_nearly_full(deployment: Deployment) -> Iterator[Hit]:
+    """What runs now holds 80 % of the KV pool or more (a warning from 90 %), and nobody waits yet. Running requests
+    divided by their share of the pool is how many of their present length fit; a prefix that they share makes it more,
+    and they grow while they generate.
+
+    Beyond it newcomers wait, and running requests that need more are preempted (vLLM), retracted (SGLang) or all fail
+    (llama.cpp with one pool for its slots). It is an inference from the last statistics, not the table's count, and it
+    is silent below four requests: a few long ones may fill a pool that holds many usual ones.
+    """
+    for server in deployment.of(Role.UNIFIED, Role.DECODE, Role.UNKNOWN):
+        seen = fullest(server)
+        if seen is None or seen.share.least < _NEARLY or seen.running.number < _FEW or _waits_already(server):
+            continue
+        count = int(seen.running.number / seen.share.number)
+        note = "running / their share of the pool"
+        fits = inferred("fits_of_this_length", count, "requests", (seen.running, seen.share), note)
+        levers = levers_of(server)
+        yield Hit(
+            f"{server.name}{seen.rank}",
+            f"{seen.running.count:,} running requests hold {seen.share.number:.0%} of the pool{_course(server, seen)}:"
+            f" about {count:,} of their present length fit, and they grow as they generate",
+            (seen.running, seen.share, fits),
+            f"bound outputs, let no more run than the pool holds at full length ({levers.slots} {count} at most), or"
+            f" give it more memory ({levers.memory})",
+            None if seen.share.least >= _FULL else Severity.INFO,
+        )
+
+
+_NEARLY, _FULL, _FEW = 0.8, 0.9, 4
+_SHARES = ("kv_cache_usage_perc", "full_token_usage", "token_usage")  # as vLLM and SGLang state them by rank
+_COUNTS = ("num_requests_running", "num_running_reqs")
+
+
+class Held(NamedTuple):
+    """Running requests, and the share of one KV pool that they hold."""
+
+    running: Figure
+    share: Figure
+    rank: str = ""
+
+
+def fullest(server: Server) -> Held | None:
+    """Over the whole pool where its parts are one or their use is counted; else of the fullest rank."""
+    level = next((level for level in server.levels if level.pool == "KV pool"), None)
+    if level is None or not level.in_use.known or (server.engine == "llama.cpp" and _is_divided(server)):
+        return None
+    if len(server.ranks) < 2 or level.used.known:
+        return Held(server.running, level.in_use) if server.running.known else None
+    ranks = [
+        Held(count, share, f" {rank.name}")
+        for rank in server.ranks
+        if (share := _first_of(rank.figures, _SHARES)) and (count := _first_of(rank.figures, _COUNTS))
+    ]
+    return max(ranks, key=lambda held: held.share.number, default=None)
+
+
+def _first_of(figures: Mapping[str, Figure], names: tuple[str, ...]) -> Figure | None:
+    return next((figures[name] for name in names if name in figures), None)
+
+
+def _is_divided(server: Server) -> bool:
+    """Each slot has its own part, so that one may be full while the others are empty."""
+    return any(pool.name == "KV pool" and pool.partitions > 1 for pool in server.pools)
+
+
+def _waits_already(server: Server) -> bool:
+    """Then queue-waiting speaks. llama.cpp's queue is for slots, and says nothing of the pool."""
+    return server.engine != "llama.cpp" and any(q.waiting.known and q.waiting.number > 0 for q in server.queues)
+
+
+def _course(server: Server, seen: Held) -> str:
+    """Where the log shows how it came to that."""
+    if len(server.ranks) > 1 and not seen.rank:
+        return ""  # each moment is that of one rank
+    for moment in server.history:
+        count, share = _first_of(moment.figures, _COUNTS), _first_of(moment.figures, _SHARES)
+        if seen.rank.strip() in ("", moment.rank) and count and share and share.number < seen.share.number:
+            return f" ({count.count:,} held {share.number:.0%} at {moment.at})"
+    return ""
 
 
 @rule("stale-gauges", Severity.WARNING, "Gauges of the metrics page are stale")

@@ -92,7 +92,7 @@ def queue_waiting(deployment: Deployment) -> Iterator[Hit]:
             evidence = tuple(f for queue in waiting for f in _counts(server, queue))
             says = "; ".join(_queue_says(server, queue) for queue in waiting)
             severity = None if any(_is_growing(server, queue) for queue in waiting) else Severity.INFO
-            yield Hit(server.name, says, evidence, _short(server, waiting[0])[1], severity)
+            yield Hit(server.name, says, evidence, _advice(server, waiting[0]), severity)
 
 
 def _waits(server: Server, queue: _Queue) -> bool:
@@ -131,6 +131,16 @@ def _short(server: Server, queue: _Queue) -> tuple[str, str]:
         return f"{told}: all {slots.size.count * slots.partitions:,} request slots run", "raise --max-num-seqs"
     advice = "raise --max-num-batched-tokens if prompts queue, or --max-num-seqs; look for a long prompt at the head"
     return f"{told}: the token budget of a step, request slots, or a long prompt at the head", advice
+
+
+def _advice(server: Server, queue: _Queue) -> str:
+    """The table can only tell what binds where a pool is known."""
+    if queue.name != "num_queue_reqs" or any(pool.size.known for pool in server.pools):
+        return _short(server, queue)[1]
+    full = [(level.in_use.number, level.pool) for level in server.levels if level.in_use.known]
+    if full and max(full)[0] >= _FULL:
+        return f"the {max(full)[1]} is full: add servers, lower the length of requests, or raise its size"
+    return "read the start-up lines or the server's URL too, which tell what binds; then add servers or raise that"
 
 
 def _growth(now: Figure, before: Sequence[Figure]) -> str:

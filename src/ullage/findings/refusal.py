@@ -11,16 +11,18 @@ from ..units import floor_to
 from .base import Hit, Severity, rule
 
 
-@rule("start-refused", Severity.ERROR, "The last start was refused: it does not fit")
+@rule("start-refused", Severity.ERROR, "The last start was refused: it does not fit, or could not be loaded")
 def start_refused(deployment: Deployment) -> Iterator[Hit]:
-    """The engine found before it served anything that what was asked for does not fit into the GPU's memory, and gave
-    up. A unit that restarts it will see the same again.
+    """The engine found before it served anything that what was asked for does not fit into the GPU's memory, or that
+    the model cannot be loaded, and gave up. A unit that restarts it will see the same again.
 
     vLLM wants the KV of one full-length request in the pool (V0: in tokens), and as much free memory at the start as
-    `--gpu-memory-utilization` promises it. SGLang wants something left beside the weights. Only the last start counts.
+    `--gpu-memory-utilization` promises it. SGLang wants something left beside the weights. llama-server says what
+    it could not load, allocate or bind. Only the last start counts.
     """
     for server in deployment.workers:
-        if server.figure("ready").known or server.usage:
+        ready = server.figure("ready").value
+        if ready or (server.usage and ready is not False):
             continue
         found = next((hit for tell in _REFUSALS if (hit := tell(server)) is not None), None)
         if found is not None:
@@ -107,4 +109,30 @@ def _refused_otherwise(server: Server) -> Hit | None:
     return Hit(server.name, f"{words.value}", (words,), "read the lines before it in the log") if words.known else None
 
 
-_REFUSALS = (_short_of_kv, _short_of_free_memory, _short_of_tokens, _short_of_fraction, _refused_otherwise)
+def _never_came_up(server: Server) -> Hit | None:
+    """llama.cpp: the first line that names what could not be done."""
+    ready = server.figure("ready")
+    if ready.value is not False or ready.source is None:
+        return None
+    words = ready.source.quote.rsplit("failed to", 1)
+    says = f"failed to{words[-1]}" if len(words) > 1 else ready.source.quote
+    advice = next((told for word, told in _LLAMA_ADVICE if word in says), "read the lines before it in the log")
+    return Hit(server.name, f"the server did not come up: {says}", (ready,), advice)
+
+
+_LLAMA_ADVICE = (  # a word of the line -> what to do
+    ("out of memory", "lower -c or -np, use -ctk q8_0 -ctv q8_0, or keep fewer layers on the GPU (-ngl)"),
+    ("kv cache", "lower -c or -np, or use -ctk q8_0 -ctv q8_0"),
+    ("bind", "end what listens on that port, or set --port to another"),
+    ("context", "lower -c or -np; the lines before it say what was too large"),
+    ("load model", "see that -m names a whole GGUF file of an architecture that this build knows"),
+    ("loading", "see that -m names a whole GGUF file of an architecture that this build knows"),
+)
+_REFUSALS = (
+    _short_of_kv,
+    _short_of_free_memory,
+    _short_of_tokens,
+    _short_of_fraction,
+    _refused_otherwise,
+    _never_came_up,
+)

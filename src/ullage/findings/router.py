@@ -70,6 +70,31 @@ def router_token_bucket(deployment: Deployment) -> Iterator[Hit]:
             )
 
 
+@rule("router-rejects", Severity.WARNING, "The router turns requests away at its limit")
+def router_rejects(deployment: Deployment) -> Iterator[Hit]:
+    """A request that finds the bucket of `--max-concurrent-requests` empty waits in the router's queue (`--queue-size`)
+    and comes back as 408 when its turn does not come; with a full queue or none, as 429. The workers never see it, so
+    their queues and pools look idle meanwhile.
+
+    The counters run since the router's start. That is what a limit is for; it is too much where the workers had room.
+    """
+    for router in deployment.routers:
+        rejected, allowed = router.use("rate_limit rejected"), router.use("rate_limit allowed")
+        if not (rejected.known and rejected.number > 0):
+            continue
+        answers = tuple(f for code in ("408", "429") if (f := router.use(f"responses {code}")).known and f.number)
+        told = ", ".join(f"{f.count:,} times {f.name.removeprefix('responses ')}" for f in answers)
+        whole = f" of {rejected.count + allowed.count:,}" if allowed.known else ""
+        yield Hit(
+            router.name,
+            f"the limit turned {rejected.count:,}{whole} requests away since the start"
+            + (f"; answered {told}" if told else ""),
+            (rejected, *((allowed,) if allowed.known else ()), *answers),
+            "if the workers had room, raise --max-concurrent-requests and --rate-limit-tokens-per-second; else let"
+            " clients try again later, and set --queue-size 0 for a quick 429 instead of a late 408",
+        )
+
+
 @rule("router-retries", Severity.INFO, "Retries multiply load in overload")
 def router_retries(deployment: Deployment) -> Iterator[Hit]:
     """A failed request is tried again up to 5 times by default, on 408, 429 and 5xx alike. In prefill/decode mode every

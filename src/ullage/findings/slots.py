@@ -86,17 +86,28 @@ def requests_deferred(deployment: Deployment) -> Iterator[Hit]:
     More slots (`-np`) cost little where requests are short: with `-kvu` they draw on the same cells. The time a token
     takes grows with the slots at work.
     """
-    for server, slots, _ in _of_llama(deployment):
+    for server in (s for s in deployment.workers if s.engine == "llama.cpp"):
         waiting = next((queue.waiting for queue in server.queues if queue.waiting.known), None)
         if waiting is None or waiting.number < 1 or not server.running.known:
             continue
-        pool = total_context(server)
-        cells = f" of {pool.count:,} cells" if pool.known else ""
-        used = next((level.used for level in server.levels if level.pool == "KV pool" and level.used.known), None)
-        held = f"; the requests hold {used.count:,}{cells}" if used is not None else ""
+        slots = _pool(server, "slots")
+        works = f"{server.running.count:,} of {slots.size.count:,} slots work" if slots else _all_work(server)
+        count = slots.size.count if slots else max(1, server.running.count)
         yield Hit(
             server.name,
-            f"{waiting.count:,} wait while {server.running.count:,} of {slots.size.count:,} slots work{held}",
-            (waiting, server.running, slots.size),
-            f"if they are short, give more slots: -kvu -np {2 * slots.size.count}",
+            f"{waiting.count:,} wait while {works}{_cells_held(server)}",
+            (waiting, server.running, *((slots.size,) if slots else ())),
+            f"if they are short, give more slots: -kvu -np {2 * count}",
         )
+
+
+def _all_work(server: Server) -> str:
+    """Nobody waits while a slot is idle, so as many slots as work are all there are."""
+    return f"{server.running.count:,} are processed, which is then every slot"
+
+
+def _cells_held(server: Server) -> str:
+    pool = total_context(server)
+    cells = f" of {pool.count:,} cells" if pool.known else ""
+    used = next((level.used for level in server.levels if level.pool == "KV pool" and level.used.known), None)
+    return f"; the requests hold {used.count:,}{cells}" if used is not None else ""

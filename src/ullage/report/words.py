@@ -58,5 +58,8 @@ def told(figure: Figure) -> str:
 
 
 def ratio(figure: Figure) -> str:
-    """A share of a pool as a percentage."""
-    return f"{figure.number:.0%}" if figure.known else "not known"
+    """A share of a pool as a percentage, or a range of it: `25%`, `6 to 25%`."""
+    if not figure.known:
+        return "not known"
+    low, high = f"{figure.least:.0%}", f"{figure.most:.0%}"
+    return high if low == high else f"{low.rstrip('%')} to {high}"

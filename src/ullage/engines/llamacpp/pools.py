@@ -74,6 +74,7 @@ def _slot_contexts(joined: Joined, context: Context) -> Pool:
         partitions=context.slots.count,
         overflow=_end_of_slot(joined),
         lever="--kv-unified-per-slot",
+        within="KV pool",
     )
 
 

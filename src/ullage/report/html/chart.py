@@ -7,7 +7,7 @@ from math import log
 from typing import NamedTuple
 
 from ..curve import Curve
-from .markup import Html, data, joined, tag, void
+from .markup import Html, data, tag, void
 
 _COLOURS = 6  # looks of bands in the style sheet
 _USUAL = ("KV pool", "request slots", "window pool", "state slots")  # these look the same on every page
@@ -211,18 +211,3 @@ def _doubt(curve: Curve) -> Iterator[Html]:
 
 def no_curve(curve: Curve) -> Html:
     return tag("p", tag("span", "No curve: ", class_="n missing"), curve.unknown or "one length only", class_="unknown")
-
-
-def sentence(curve: Curve) -> Html:
-    """The curve in words: how many, up to where, and who binds."""
-    first, last = curve.points[0], curve.points[-1]
-    until = max(point.prompt for point in curve.points if point.admits == first.admits)
-    length = f"up to {until:,}" if until > 2 * first.prompt else f"{first.prompt:,}"
-    many = joined(
-        "At most " if curve.at_most else "",
-        tag("b", f"{first.admits:,}"),
-        f" parallel requests of {length} tokens (bound by {first.binds})",
-    )
-    if last.admits == first.admits:
-        return joined(many, ".")
-    return joined(many, "; ", tag("b", f"{last.admits:,}"), f" of {last.prompt:,} ({last.binds}).")

@@ -8,11 +8,12 @@ from pathlib import Path
 from string import Template
 
 from ... import __version__
-from ..curve import Curve, curves_of
+from ..curve import curves_of
 from ..model import Report
 from ..rows import grouped, model_of, not_read
-from .chart import looks_of, sentence
+from .chart import looks_of
 from .findings import findings_section
+from .headline import headlines
 from .limits import limits_section
 from .markup import Html, joined, tag, text
 from .numbers import Numbers, legend
@@ -41,7 +42,7 @@ def to_html(report: Report) -> str:
         style_hash=_hash(style),
         script_hash=_hash(script),
         patterns=patterns(),
-        header=_header(report, curves),
+        header=_header(report),
         main=main,
         footer=_footer(report),
         panels=numbers.panels(),
@@ -63,18 +64,15 @@ def _name(report: Report) -> str:
     return ", ".join(names) or "Model not known"
 
 
-def _header(report: Report, curves: list[Curve]) -> Html:
+def _header(report: Report) -> Html:
     deployment = report.deployment
     when = tag("time", f"{report.read_at:%Y-%m-%d %H:%M:%S %z}", datetime=report.read_at.isoformat(timespec="seconds"))
     brand = tag("p", tag("b", "Ullage"), f" {__version__}, read ", when, class_="brand")
     roles = " → ".join(s.role.value for s in (*deployment.routers, *deployment.workers)) if deployment.is_chain else ""
     servers = f"{len(deployment.workers)} servers" if len(deployment.workers) > 1 else ""
     small = tag("small", f" {roles or servers}")
-    answers = (
-        tag("p", f"{curve.title}: " if len(curves) > 1 else "", sentence(curve), class_="answer")
-        for curve in curves
-        if not curve.unknown
-    )
+    several = len(deployment.workers) > 1 and not deployment.is_chain
+    answers = (tag("p", f"{whose}: " if several else "", told, class_="answer") for whose, told in headlines(report))
     echoes = (tag("p", echo, class_="who-runs") for echo in report.echoes)
     return tag("header", brand, tag("h1", _name(report), small), *answers, *echoes, _navigation(report), class_="top")
 

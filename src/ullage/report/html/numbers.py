@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from ...figure import Figure, Kind
-from ...findings.glossary import GLOSSARY
+from ...findings.explanations import explanation
+from ...findings.labels import KINDS
 from ..words import value_of
 from .markup import Html, joined, tag
 
-MEANINGS = {
-    Kind.READ: "the running system stated it",
-    Kind.CONFIGURED: "somebody asked for it; no proof that it is in effect",
-    Kind.DEFAULT: "the engine's own value, where nothing was asked",
-    Kind.DERIVED: "arithmetic on other figures, by a formula of the engine",
-    Kind.PREDICTED: "what a change would give",
-    Kind.INFERRED: "the explanation that fits the other figures",
-    Kind.MISSING: "not known; its panel says why",
-}
 _HOVER = 300  # letters of a source that are shown on hover
 
 
@@ -47,7 +39,7 @@ def legend() -> Html:
     """The kinds as they look."""
     samples = (
         joined(tag("dt", tag("span", _sample(kind), class_=f"n {kind.value}")), tag("dd", f"{kind.value}: {meaning}"))
-        for kind, meaning in MEANINGS.items()
+        for kind, meaning in KINDS.items()
     )
     return tag("dl", *samples, class_="kinds")
 
@@ -67,7 +59,8 @@ def _panel(figure: Figure, id: str) -> Html:
     close = tag(
         "button", "Close", type="button", class_="close", popovertarget=id, popovertargetaction="hide", autofocus=True
     )
-    meaning = tag("p", GLOSSARY[figure.name], class_="meaning") if figure.name in GLOSSARY else Html("")
+    text = explanation(figure.name)
+    meaning = tag("p", text, class_="meaning") if text else Html("")
     head = tag("header", tag("h3", figure.name, id=f"{id}h"), close)
     return tag(
         "div", head, meaning, tag("ul", _tree(figure)), id=id, class_="source", popover="auto", role="dialog",
@@ -95,4 +88,4 @@ def _tree(figure: Figure) -> Html:
 
 
 def _kind(figure: Figure) -> Html:
-    return tag("span", figure.kind.value, class_="kind", title=MEANINGS[figure.kind])
+    return tag("span", figure.kind.value, class_="kind", title=KINDS[figure.kind])

@@ -32,7 +32,7 @@ def _tanks(server: Server, numbers: Numbers) -> Html:
     queues = [joined(f"{q.label} ", tag("b", numbers.show(q.waiting))) for q in server.queues]
     told = joined("; queues: ", Html(", ".join(queues))) if queues else Html("")
     line = tag("p", running, told, at, class_="queues")
-    tanks = (tank(level_in(server, pool), pool, numbers) for pool in server.pools)
+    tanks = (tank(level_in(server, pool), pool, numbers) for pool in server.pools if not pool.within)
     return joined(_title(server), line, tag("div", *tanks, class_="tanks"))
 
 
@@ -103,9 +103,14 @@ def _everything(server: Server, numbers: Numbers) -> Html:
         _title(server),
         tag("ul", *(tag("li", tag("code", line)) for line in evidence)),
         _fold(f"{len(figures)} figures", figures.values(), numbers),
-        *(_fold(f"rank {rank.name}", rank.figures.values(), numbers) for rank in server.ranks),
+        *(_fold(_part(rank.name), rank.figures.values(), numbers) for rank in server.ranks),
         *(_fold(f"an earlier start {e.began}", e.figures.values(), numbers) for e in server.earlier),
     )
+
+
+def _part(name: str) -> str:
+    """`slot 0` says itself what it is; `DP0` is a rank."""
+    return name if " " in name else f"rank {name}"
 
 
 def _fold(title: str, figures: Iterable[Figure], numbers: Numbers) -> Html:

@@ -14,6 +14,7 @@ from .numbers import Numbers
 
 _WIDTH, _HEIGHT, _SCALE = 76, 168, 42  # of the vessel, and of the marks beside it
 _TOP = 8
+_APART = 0.07  # of the tank: labels nearer than this would lie on each other
 
 
 class Layer(NamedTuple):
@@ -24,6 +25,7 @@ class Layer(NamedTuple):
     figure: Figure
     share: float | None  # of the tank; None: not known, so it has no height of its own
     why: str = ""  # why no more is known of it
+    most: float | None = None  # of the tank, where its size is a range
 
 
 def level_in(server: Server, pool: Pool) -> Level:
@@ -49,11 +51,30 @@ def layers_of(level: Level) -> list[Layer]:
     """The parts in the order in which they lie in the tank. A rest that no source tells apart is one unknown part."""
     if not (level.size.known and level.used.known and level.size.number):
         return _without_counts(level)
+    if level.size.least != level.size.most:
+        return _of_some_size(level)
     parts = (("used", "in use", level.used), ("reserved", "kept back", level.reserved))
     named = (*parts, ("evictable", "evictable", level.evictable), ("free", "free", level.free))
     whole = float(level.size.number)
     found = [Layer(look, label, f, float(f.number) / whole if f.known else None) for look, label, f in named]
     return [*found, _rest(level, found)] if not level.free.known else found
+
+
+def _of_some_size(level: Level) -> list[Layer]:
+    """A tank whose size is a range: filled for certain, then perhaps filled (hatched), then free for certain."""
+    kept = (("reserved", "kept back", level.reserved), ("evictable", "evictable", level.evictable))
+    used, least, most = float(level.used.number), float(level.size.least), float(level.size.most)
+    held = used + sum(f.number for _, _, f in kept if f.known)
+    low, end = min(1.0, used / most), min(1.0, held / least) if level.free.known else 1.0
+    why = f"the pool has {value_of(level.size)} {level.size.unit}"
+    doubt = derived("in_doubt", end - low, "of the pool", (level.used, level.size), why)
+    certain = 1 - end if level.free.known else None
+    return [
+        Layer("used", "in use", level.used, low, most=min(1.0, used / least)),
+        Layer("unknown", "taken or free", doubt, end - low, why),
+        *(Layer(look, label, f, None) for look, label, f in kept),
+        Layer("free", "free", level.free, certain, most=max(0.0, 1 - held / most)),
+    ]
 
 
 def _without_counts(level: Level) -> list[Layer]:
@@ -86,15 +107,24 @@ def tank(level: Level, pool: Pool, numbers: Numbers) -> Html:
 
 def _row(layer: Layer, numbers: Numbers) -> Html:
     swatch = tag("i", class_=f"swatch {layer.look}" if layer.share is not None else "swatch none")
-    share = f"{layer.share:.0%}" if layer.share is not None and layer.figure.unit != "of the pool" else ""
+    share = _percent(layer) if layer.figure.unit != "of the pool" else ""
     words = ratio(layer.figure) if layer.figure.unit == "of the pool" and layer.figure.known else ""
     value = tag("dd", numbers.show(layer.figure, words), tag("span", share, class_="share"))
     why = tag("dd", layer.why, class_="why") if layer.why else Html("")
     return tag("div", tag("dt", swatch, layer.label), value, why)
 
 
+def _percent(layer: Layer) -> str:
+    """`25%`, or `6 to 25%` where the size of the tank is a range; of the other parts of such a tank nothing."""
+    if layer.share is None:
+        return ""
+    if layer.most is None or f"{layer.most:.0%}" == f"{layer.share:.0%}":
+        return f"{layer.share:.0%}"
+    return f"{100 * layer.share:.0f} to {layer.most:.0%}"
+
+
 def _picture(level: Level, layers: list[Layer]) -> Html:
-    told = ", ".join(f"{layer.label} {layer.share:.0%}" for layer in layers if layer.share is not None)
+    told = ", ".join(f"{layer.label} {_percent(layer)}" for layer in layers if layer.share is not None)
     parts = joined(*_liquids(layers))
     body = void("rect", x=_SCALE, y=_TOP, width=_WIDTH, height=_HEIGHT, rx=14, class_="vessel")
     return tag(
@@ -127,18 +157,22 @@ def _liquid(look: str, below: float, share: float) -> Html:
 
 
 def _marks(layers: list[Layer]) -> Iterator[Html]:
-    """A scale of quarters at the left, and how full it is at the level of what is in use."""
-    used = layers[0].share if layers[0].look == "used" else None
+    """A scale of quarters at the left, and how full it is at the level of what is in use; both ends of a range."""
+    first = layers[0]
+    ends: tuple[float, ...] = (
+        () if first.look != "used" or first.share is None else (first.share, first.most or first.share)
+    )
+    surfaces = [share for n, share in enumerate(ends) if n == 0 or share - ends[0] > _APART]
     for quarter in range(5):
         y = _TOP + _HEIGHT * (1 - quarter / 4)
         yield void("line", x1=_SCALE - 5, x2=_SCALE - 1, y1=y, y2=y, class_="tick")
-        if used is None or abs(used - quarter / 4) > 0.07:
+        if all(abs(share - quarter / 4) > _APART for share in surfaces):
             label = f"{quarter * 25}" if quarter % 2 == 0 else ""
             yield tag("text", label, x=_SCALE - 8, y=y + 3.5, class_="mark")
-    if used is not None:
-        y = _TOP + _HEIGHT * (1 - min(1.0, used))
+    for share in surfaces:
+        y = _TOP + _HEIGHT * (1 - min(1.0, share))
         yield void("line", x1=_SCALE - 7, x2=_SCALE, y1=y, y2=y, class_="surface")
-        yield tag("text", f"{used:.0%}", x=_SCALE - 8, y=y + 3.5, class_="mark full")
+        yield tag("text", f"{share:.0%}", x=_SCALE - 8, y=y + 3.5, class_="mark full")
 
 
 def patterns() -> Html:
