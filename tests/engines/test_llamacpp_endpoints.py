@@ -142,6 +142,13 @@ ROUTER_MODELS = {
 }
 
 
+def test_a_router_has_no_slots_of_its_own() -> None:
+    """Its /props states total_slots 1 (b9100), though no model is in that process."""
+    props = document_of("props.json") | {"role": "router", "total_slots": 1, "max_instances": 4}
+    figures = server_of(document(URL, "props", props)).figures
+    assert (figures["models_max"].value, "n_slots" in figures) == (4, False)
+
+
 def test_a_router_names_the_children_that_it_has_loaded() -> None:
     items = [document(URL, "props", ROUTER_PROPS), document(URL, "models", ROUTER_MODELS)]
     server = server_of(*items)

@@ -13,8 +13,10 @@ from ullage.deployment import reach_of, server_limits, total_context
 from ullage.engines.llamacpp.flags import is_llama_server
 from ullage.engines.server import Role, Server
 from ullage.evidence import Argv
+from ullage.masking import Masker
+from ullage.observe.files import argv_of
 
-from .llamacpp import pool_sizes, server_of, values
+from .llamacpp import all_of, pool_sizes, server_of, values
 
 M = "llama-server -m /models/small.gguf"
 
@@ -47,6 +49,52 @@ def test_slots_and_context(flags: str, slots: int, each: int, total: int) -> Non
     assert stated == [slots, each]
     assert total_context(server).value == total
     assert reach_of(server).tokens.value == each - 1
+
+
+@pytest.mark.parametrize("flag", ["-fa", "-fa on", "--flash-attn", "--flash-attn auto"])
+@pytest.mark.parametrize("order", ["{} -np 2 -c 8192", "-np 2 {} -c 8192", "-np 2 -c 8192 {}"])
+def test_flash_attention_takes_no_other_flag_for_its_value(flag: str, order: str) -> None:
+    """It had no value until August 2025, and may have one since."""
+    assert pool_sizes(asked(order.format(flag))) == {"slots": (2, 1), "KV pool": (4096, 2)}
+
+
+@pytest.mark.parametrize("flag", ["-m", "--model", "-hf"])
+def test_a_model_that_a_shell_variable_names_makes_no_router(flag: str) -> None:
+    server = server_of(argv(f"llama-server {flag} $MODEL -c 8192 -np 2"))
+    assert (server.role, pool_sizes(server)["slots"]) == (Role.UNIFIED, (2, 1))
+
+
+def test_an_underscore_in_a_long_flag_is_a_hyphen() -> None:
+    assert pool_sizes(asked("--ctx_size 8192 --parallel 2 --kv_unified"))["KV pool"] == (8192, 1)
+
+
+SERVED = "-m /models/small.gguf -c 8192 -np 2"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"llama serve {SERVED}",
+        f"/usr/local/bin/llama serve {SERVED}",
+        f"docker run --gpus all ghcr.io/ggml-org/llama.cpp:full-cuda --server {SERVED}",
+        f"docker run ghcr.io/ggml-org/llama.cpp:full -s {SERVED}",
+        f"docker run ghcr.io/ggml-org/llama.cpp:server-cuda@sha256:0123 {SERVED}",
+        "docker run -e LLAMA_ARG_CTX_SIZE=8192 --env=LLAMA_ARG_N_PARALLEL=2 -eLLAMA_ARG_MODEL=/models/small.gguf"
+        " ghcr.io/ggml-org/llama.cpp:server",
+        f"env LLAMA_ARG_CTX_SIZE=4096 LLAMA_ARG_N_PARALLEL=4 llama-server {SERVED}",
+        f"C:\\llama\\llama-server.exe {SERVED}",
+        f".\\build\\bin\\llama-server {SERVED}",
+    ],
+)
+def test_every_way_to_launch_it(command: str) -> None:
+    [server] = all_of([argv_of(command, Masker())])
+    assert pool_sizes(server) == {"slots": (2, 1), "KV pool": (4096, 2)}
+    assert server.figures["model_path"].value == "/models/small.gguf"
+
+
+@pytest.mark.parametrize("command", ["ollama serve -m small", "docker run ghcr.io/ggml-org/llama.cpp:full --run -m a"])
+def test_what_starts_no_llama_server(command: str) -> None:
+    assert not is_llama_server(command.split())
 
 
 def test_the_environment_counts_where_no_flag_does() -> None:

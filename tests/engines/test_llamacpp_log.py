@@ -273,3 +273,169 @@ def test_a_line_that_is_cut_states_nothing_wrong(line: str) -> None:
         for server in servers:
             cut = values(server.figures)
             assert all(whole.get(name, value) == value for name, value in cut.items()), line[:end]
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "0.04.755.304 I common_speculative_init_result: creating MTP draft context against target '/m/a.gguf'",
+        "0.04.755.304 I srv    load_model: creating MTP draft context against target '/m/a.gguf'",
+        "0.04.755.304 I common_speculative_init_result: loading draft model '/m/d.gguf'",
+    ],
+)
+def test_the_context_of_a_draft_stands_beside_that_of_its_target(draft: str) -> None:
+    figures = values(
+        logged(
+            "0.00.436.253 I srv    load_model: loading model '/m/a.gguf'",
+            "0.01.000.001 I llama_context: constructing llama_context",
+            "0.01.000.002 I llama_context: n_ctx                 = 32768",
+            "0.01.000.003 I llama_kv_cache:      CUDA0 KV buffer size =  2048.00 MiB",
+            "0.01.000.004 I llama_kv_cache: size = 2048.00 MiB ( 32768 cells,  16 layers,  1/1 seqs),"
+            " K (f16): 1024.00 MiB, V (f16): 1024.00 MiB",
+            draft,
+            "0.05.000.001 I llama_context: constructing llama_context",
+            "0.05.000.002 I llama_kv_cache:      CUDA0 KV buffer size =   128.00 MiB",
+            "0.05.000.003 I llama_kv_cache: size =  128.00 MiB ( 32768 cells,   1 layers,  1/1 seqs),"
+            " K (f16):   64.00 MiB, V (f16):   64.00 MiB",
+            "0.05.141.440 I srv    load_model: initializing, n_slots = 1, n_ctx_slot = 32768, kv_unified = 'false'",
+        ).figures
+    )
+    assert (figures["kv_mib"], figures["kv_layers"], figures["kv_buffer_mib CUDA0"]) == (2048.0, 16, 2048.0)
+    assert (figures["draft_kv_mib"], figures["draft_kv_buffer_mib CUDA0"]) == (128.0, 128.0)
+
+
+def test_each_cache_has_buffers_of_its_own() -> None:
+    figures = values(
+        logged(
+            "llama_context: n_ctx         = 65536",
+            "llama_kv_cache_iswa: creating non-SWA KV cache, size = 65536 cells",
+            "llama_kv_cache:      CUDA0 KV buffer size =   768.00 MiB",
+            "llama_kv_cache:      CUDA1 KV buffer size =   256.00 MiB",
+            "llama_kv_cache_iswa: creating     SWA KV cache, size = 1024 cells",
+            "llama_kv_cache:      CUDA0 KV buffer size =    24.00 MiB",
+            "llama_kv_cache:      CUDA1 KV buffer size =    16.00 MiB",
+        ).figures
+    )
+    assert (figures["kv_buffer_mib CUDA0"], figures["kv_buffer_mib CUDA1"], figures["kv_buffer_mib"]) == (
+        768,
+        256,
+        1024,
+    )
+    assert (figures["swa_buffer_mib CUDA0"], figures["swa_buffer_mib CUDA1"], figures["swa_buffer_mib"]) == (24, 16, 40)
+
+
+def test_the_buffers_of_a_models_files_add_up_and_those_of_its_trial_do_not() -> None:
+    figures = values(
+        logged(
+            "llama_model_loader: loaded meta data with 30 key-value pairs from /m/a.gguf (version GGUF V3)",
+            "load_tensors:   CPU_Mapped model buffer size =     1.00 MiB",
+            "llama_context: constructing llama_context",
+            "llama_model_loader: loaded meta data with 30 key-value pairs from /m/a.gguf (version GGUF V3)",
+            "load_tensors:   CPU_Mapped model buffer size =  1000.25 MiB",
+            "load_tensors:   CPU_Mapped model buffer size =   500.50 MiB",
+            "load_tensors:   CPU_Mapped model buffer size =   250.00 MiB",
+            "load_tensors:        CUDA0 model buffer size =  4000.00 MiB",
+            "llama_context: n_ctx         = 4096",
+        ).figures
+    )
+    assert (figures["model_mib CPU_Mapped"], figures["model_mib CUDA0"], figures["model_mib"]) == (
+        1750.75,
+        4000,
+        5750.75,
+    )
+
+
+@pytest.mark.parametrize(
+    "device", ["CUDA0", "CUDA_Host", "Vulkan1", "HTP1-REPACK", "RPC[10.0.0.2:50052]", "RPC0[10.0.0.2:50052]", "Metal"]
+)
+@pytest.mark.parametrize("by", ["llama_kv_cache", "llama_kv_cache_unified", "llama_kv_cache_init", "init"])
+def test_every_kind_of_device_in_every_era(device: str, by: str) -> None:
+    figures = values(
+        logged(
+            f"load_tensors: {device:>12} model buffer size =  2048.50 MiB",
+            "llama_context: n_ctx         = 4096",
+            f"{by}: {device:>12} KV buffer size =   656.00 MiB",
+            f"llama_context: {device:>12} compute buffer size =   588.01 MiB",
+            "alloc_compute_meta:      CUDA0 compute buffer size =   248.10 MiB",
+        ).figures
+    )
+    stated = [figures[f"{name} {device}"] for name in ("model_mib", "kv_buffer_mib", "compute_mib")]
+    assert stated == [2048.5, 656.0, 588.01]
+    assert figures["compute_mib"] == 588.01  # what the projector of images takes is not the context's
+
+
+@pytest.mark.parametrize(
+    ("line", "device", "figures"),
+    [
+        (
+            "|   - CUDA0 (RTX 3090) | 24117 = 23773 + (20903 = 12096 + 7504 +    1302) + 17592186023856 |",
+            "CUDA0",
+            -20560,
+        ),
+        ("|   - CUDA0 (RTX 3090) | 24117 =  3000 + ( 5619 =  2368 + 2734 +     517) +           933 |", "CUDA0", 933),
+        ("|   - RPC0 (10.0.0.2:50052) | 90112 = 89899 + (81512 = 74317 + 4097 + 3097) +      -81300 |", "RPC0", -81300),
+        (
+            "|   - HTP0-REPACK      |                    504 =   504 +    0 +       0                |",
+            "HTP0-REPACK",
+            None,
+        ),
+    ],
+)
+def test_where_the_memory_of_a_device_went(line: str, device: str, figures: int | None) -> None:
+    """The rest is below zero where others use less than the library expected; old builds print it unsigned."""
+    found = values(logged("llama_context: n_ctx = 4096", f"llama_memory_breakdown_print: {line}").figures)
+    parts = [int(str(found[f"{name}_mib {device}"])) for name in ("model", "context", "compute")]
+    assert abs(int(str(found[f"self_mib {device}"])) - sum(parts)) <= 1  # each is rounded down
+    assert found.get(f"unaccounted_mib {device}") == figures
+
+
+def test_what_the_tools_beside_the_server_print_when_all_is_loaded_begins_no_start() -> None:
+    [server] = all_of(
+        [
+            log(
+                "tool.log",
+                "build: 5192 (0a1b2c3) with GNU 13.3.0 for x86_64-linux-gnu",
+                "llama_context: n_ctx         = 32768",
+                "llama_context: KV self size  = 6016.00 MiB, K (f16): 3008.00 MiB, V (f16): 3008.00 MiB",
+                "system_info: n_threads = 24 (n_threads_batch = 24) / 48 | CUDA : ARCHS = 860 |",
+            )
+        ]
+    )
+    figures = values(server.figures)
+    assert (figures["version"], figures["n_ctx"], figures["kv_mib"]) == ("b5192", 32768, 6016.0)
+    assert not server.earlier
+
+
+def test_the_run_of_a_server_of_2024() -> None:
+    told = 'tid="7" timestamp=1720000100 id_slot=1 id_task=9'
+    usage = logged(
+        *YEAR_2024,
+        f"INFO [   launch_slot_with_task] slot is processing task | {told}",
+        f"INFO [           print_timings] prompt eval time     =    2000.00 ms /   190 tokens (   10.53 ms per token,"
+        f"    95.00 tokens per second) | {told} t_token=10.5",
+        f"INFO [           print_timings] generation eval time =    1000.00 ms /    25 runs   (   40.00 ms per token,"
+        f"    25.00 tokens per second) | {told} t_token=40.0",
+    ).usage
+    stated = [values(usage)[n] for n in ("requests_processing", "prompt_tokens", "prompt_tok_s", "eval_tok_s")]
+    assert stated == [1, 190, 95.0, 25.0]
+    assert (values(usage)["slots_seen"], values(usage)["tasks_in_log"]) == ("1", "9")
+    after = f"INFO [ update_slots] slot released | {told} n_ctx=8192 n_past=215 n_system_tokens=0 truncated=false"
+    ended = logged(*YEAR_2024, f"INFO [ launch_slot_with_task] slot is processing task | {told}", after).usage
+    assert (values(ended)["requests_processing"], values(ended)["released_tokens"]) == (0, 215)
+
+
+def test_what_the_projector_and_a_draft_were_expected_to_take() -> None:
+    figures = logged(
+        *NEWEST,
+        "0.00.300.000 I srv    load_model: [mtmd] estimated worst-case memory usage of mmproj is 1502.25 MiB",
+        "0.00.300.001 I srv    load_model: [spec] estimated memory usage of MTP context is 512.50 MiB",
+    ).figures
+    assert (figures["mmproj_mib"].value, figures["spec_context_mib"].value) == (1502.25, 512.5)
+    assert figures["mmproj_mib"].unit == "MiB"
+
+
+def test_the_queue_of_ollama_stands_before_the_slots_of_its_runner() -> None:
+    said = 'level=INFO source=server.go:1388 msg="llama runner started in 1.08 seconds"'
+    told = logged(*SUMMER_2025, f"time=2026-05-20T19:18:03.063-03:00 {said}").notes
+    assert any("OLLAMA_MAX_QUEUE" in note for note in told)
+    assert not any("Ollama" in note for note in logged(*SUMMER_2025).notes)

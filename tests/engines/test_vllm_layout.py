@@ -126,6 +126,18 @@ def test_a_log_never_gives_a_larger_pool_than_there_is(pool: Pool) -> None:
     assert abs(decided.blocks - pool.blocks) <= slack
 
 
+@given(pools())
+def test_a_log_tells_windows_of_a_known_length_where_the_pool_is_printed_over_the_groups(pool: Pool) -> None:
+    if pool.family is None or pool.family.window is None or pool.release != OLD:
+        return
+    decided = decide(pool.printed())
+    if decided.layout is not None and len(decided.layout.asked.groups) == pool.groups:
+        assert [decided.layout.blocks(n) for n in (1, pool.length)] == [pool.layout.blocks(n) for n in (1, pool.length)]
+        assert decided.blocks is not None
+        assert abs(decided.blocks - pool.blocks) <= pool.groups
+    assert not decided.proven or decided.layout is None
+
+
 @pytest.mark.parametrize(
     ("name", "layers"),
     {
@@ -148,6 +160,45 @@ def test_a_log_never_gives_a_larger_pool_than_there_is(pool: Pool) -> None:
         "deepseek-ai/DeepSeek-V4-Flash": Layers.DEEPSEEK_V4,
         "DeepseekV4ForCausalLM": Layers.DEEPSEEK_V4,
         "deepseek-ai/DeepSeek-V3.1": Layers.PLAIN,
+        "moonshotai/Kimi-K3": Layers.STATES,
+        "KimiK3ForConditionalGeneration": Layers.STATES,
+        "zai-org/GLM-5.3-Flash": Layers.STATES,
+        "Glm5NextForConditionalGeneration": Layers.STATES,
+        "zai-org/GLM-5.2-FP8": Layers.PLAIN,
+        "GlmMoeDsaForCausalLM": Layers.PLAIN,
+        "zai-org/GLM-4.5-Air": Layers.PLAIN,
+        "Qwen/Qwen3-Coder-Next": Layers.STATES,
+        "Qwen/Qwen3-Coder-30B-A3B-Instruct": Layers.PLAIN,
+        "qwen36-27b": Layers.STATES,
+        "qwen3_8b": Layers.PLAIN,
+        "qwen3-8b-awq": Layers.PLAIN,
+        "qwen3_6_27b": Layers.STATES,
+        "Qwen/QwQ-32B": Layers.PLAIN,
+        "google/gemma-2b-it": Layers.PLAIN,
+        "google/gemma-2-2b-it": Layers.WINDOWS,
+        "google/gemma-7b": Layers.PLAIN,
+        "google/medgemma-27b-text-it": Layers.WINDOWS,
+        "nvidia/Llama-3.1-Nemotron-Nano-8B-v1": Layers.PLAIN,
+        "nvidia/Llama-3_3-Nemotron-Super-49B-v1": Layers.PLAIN,
+        "nvidia/NVIDIA-Nemotron-Nano-9B-v2": Layers.STATES,
+        "NemotronHForCausalLM": Layers.STATES,
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct": Layers.WINDOWS,
+        "Llama4ForConditionalGeneration": Layers.WINDOWS,
+        "meta-llama/Llama-3.3-70B-Instruct": Layers.PLAIN,
+        "DeepseekV32ForCausalLM": Layers.PLAIN,
+        "deepseek-ai/DeepSeek-V3.2": Layers.PLAIN,
+        "MiniMaxAI/MiniMax-M1-80k": Layers.STATES,
+        "MiniMaxText01ForCausalLM": Layers.STATES,
+        "MiniMaxM2ForCausalLM": Layers.PLAIN,
+        "microsoft/Phi-4-mini-flash-reasoning": Layers.STATES,
+        "microsoft/Phi-4-mini-instruct": Layers.PLAIN,
+        "inclusionAI/Ring-flash-linear-2.0": Layers.STATES,
+        "LGAI-EXAONE/K-EXAONE-236B-A23B": Layers.WINDOWS,
+        "ByteDance-Seed/Seed-OSS-36B-Instruct": Layers.PLAIN,
+        "tencent/Hunyuan-A13B-Instruct": Layers.PLAIN,
+        "baidu/ERNIE-4.5-300B-A47B-PT": Layers.PLAIN,
+        "mistralai/Devstral-Small-2507": Layers.PLAIN,
+        "openai/whisper-large-v3": None,
         "my-finetune": None,
         "/models/tiny": None,
     }.items(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.evidence import log, vllm_start, vllm_stats
 from ullage.engines.facts import Facts
 from ullage.engines.server import Role
@@ -48,6 +50,101 @@ def test_a_first_start_whose_arguments_are_not_in_the_log_is_of_the_same_server(
 def test_a_server_that_refused_to_start_says_why() -> None:
     found = facts(*vllm_start(1, 1)[:3], REFUSED)
     assert any("refused to start" in note and "4.0 GiB KV cache is needed" in note for note in found.notes)
+
+
+FAILED = "(EngineCore pid=9) ERROR 09-12 10:00:40 [core.py:1] EngineCore failed to start."
+OF_THE_API = "(APIServer pid=7) RuntimeError: Engine core initialization failed. See root cause above."
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "(EngineCore pid=9) ERROR 09-12 10:00:40 [core.py:1] torch._inductor.exc.InductorError: RuntimeError: Failed to"
+        " run autotuning code block: CUDA out of memory. Tried to allocate 1.02 GiB.",
+        "(EngineCore pid=9) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB.",
+        "(Worker_TP1 pid=11) ERROR 09-12 10:00:40 [multiproc_executor.py:1] torch.OutOfMemoryError: CUDA out of memory."
+        " Tried to allocate 1.02 GiB.",
+    ],
+)
+def test_a_failed_start_says_the_error_that_made_it_fail(named: str) -> None:
+    for lines in ((FAILED, named, OF_THE_API), (named, FAILED, OF_THE_API), (named, OF_THE_API)):
+        [note] = [note for note in facts(*vllm_start(1, 1)[:3], *lines).notes if "refused to start" in note]
+        assert "CUDA out of memory. Tried to allocate 1.02 GiB" in note
+    named_by_figures = facts(*vllm_start(1, 1)[:3], named, FAILED, REFUSED, OF_THE_API)
+    assert any("4.0 GiB KV cache is needed" in note for note in named_by_figures.notes)
+
+
+def test_an_error_that_stopped_nothing_is_no_refusal() -> None:
+    told = "(EngineCore pid=9) ERROR 09-12 10:00:10 [x.py:1] ImportError: no module named deep_gemm"
+    assert "start_refused" not in facts(*vllm_start(1, 1)[:3], told).effective
+    assert "start_refused" not in facts(*vllm_start(1, 1)[:3], told, *vllm_start(64_000, 7.81)[3:]).effective
+
+
+API = "(APIServer pid=7) INFO 09-12 10:00:02 [x.py:1] "
+CORE = "(EngineCore_DP0 pid=9) INFO 09-12 10:00:25 [x.py:1] "
+
+
+@pytest.mark.parametrize("length", [2_048, 1_048_576])
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_is_said_of_a_draft_model_is_not_the_servers(length: int, whole: bool) -> None:
+    """The draft model's configuration is printed in the same words, after the model's own."""
+    model = [f"{API}Resolved architecture: LlamaForCausalLM", f"{API}Using max model len 8192"]
+    draft = [f"{API}Resolved architecture: EagleLlamaModel", f"{API}Using max model len {length}"]
+    began, *rest = vllm_start(64_000, 7.81)
+    found = facts(began, rest[0], *model, *draft, *(rest[1:] if whole else ())).effective
+    assert (found["max_model_len"].value, found["architecture"].value) == (8192, "LlamaForCausalLM")
+
+
+def test_what_a_summary_rounds_is_read_where_it_was_measured() -> None:
+    stated = (
+        f"{CORE}Model loading took 56.9342 GiB and 13.4 seconds",
+        f"{CORE}Graph capturing finished in 7 secs, took 0.69 GiB",
+    )
+    summary = (
+        f"{CORE}Free memory on device (78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, 71.26 GiB)."
+        " Actual usage is 56.93 GiB for weight, 5.58 GiB for peak activation, 0.07 GiB for non-torch memory, and"
+        " 0.7 GiB for CUDAGraph memory."
+    )
+    found = facts(*vllm_start(64_000, 7.81), *stated, summary).effective
+    assert (found["weights_gib"].value, found["graph_gib"].value) == (56.9342, 0.69)
+    assert facts(*vllm_start(64_000, 7.81), summary).effective["weights_gib"].value == 56.93
+
+
+def test_the_token_budget_of_the_parser_is_not_the_servers() -> None:
+    """Builds up to 0.11 make a scheduler's configuration of defaults while they build their parser."""
+    line = "[scheduler.py:1] Chunked prefill is enabled with max_num_batched_tokens={}."
+    parser, its = f"INFO 09-12 10:00:00 {line.format(2048)}", f"{API}{line.format(8192)}"
+    start = vllm_start(64_000, 7.81)
+    assert facts(parser, *start[:2], its, *start[2:]).effective["max_num_batched_tokens"].value == 8192
+    offline = [f"INFO 09-12 10:00:0{n} {line.format(budget)}" for n, budget in enumerate([2048, 8192])]
+    assert facts(*offline, *start[2:]).effective["max_num_batched_tokens"].value == 8192
+
+
+@pytest.mark.parametrize("small", [80, 512])
+def test_the_small_pool_that_graphs_are_profiled_with_is_not_the_pool(small: int) -> None:
+    profiled = f"Overriding num_gpu_blocks=0 with num_gpu_blocks_override={small}"
+    found = facts(*vllm_start(35_648, 4.35, profiled)).effective
+    assert "num_gpu_blocks" not in found
+    assert found["kv_cache_size_tokens"].value == 35_648
+    asked = facts(*vllm_start(3_200, 0.39, profiled, "Overriding num_gpu_blocks=900 with num_gpu_blocks_override=200"))
+    assert asked.effective["num_gpu_blocks"].value == 200
+
+
+@pytest.mark.parametrize(
+    "ended", ["init engine (profile, create kv cache, warmup model) took 26.28 s", "Shutdown initiated (timeout=0)"]
+)
+def test_engines_of_a_script_one_after_the_other_are_not_mixed(ended: str) -> None:
+    """They start no API server, so none of them says that it is ready."""
+    runs = [
+        [*vllm_start(tokens, 4.0, kv_transfer_config=transfer)[1:-1], f"{CORE}{ended}"]
+        for tokens, transfer in (
+            (64_000, None),
+            (32_000, {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}),
+        )
+    ]
+    found = facts_of(log("script.log", *(line for run in runs for line in run)))
+    assert [facts.effective["kv_cache_size_tokens"].value for facts in found] == [64_000, 32_000]
+    assert not any("at the same time" in note for facts in found for note in facts.notes)
 
 
 def test_workers_that_repeat_a_line_are_not_added() -> None:

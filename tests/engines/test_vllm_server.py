@@ -230,3 +230,57 @@ def test_deepseek_v4_is_told_by_name_and_ratio_whatever_block_the_page_states() 
     safe, low, high = admits(found, 4_096)
     asked, held = 16 + 2 * 65 + 1_025 + 513, 16 + 2 * 3 + 3 + 17
     assert (safe, low, high) == (8_938 // asked, 8_938 // asked, (8_938 - asked) // held + 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "concurrency", "length", "version"),
+    [
+        ("openai/whisper-large-v3", 33_216, 26.62, 448, "0.15.1"),  # the encoder's tokens take blocks too
+        ("microsoft/Phi-3-mini-4k-instruct", 35_648, 8.67, 4_096, "0.19.1"),  # all its layers have a window
+        ("my-finetune", 33_216, 26.62, 448, "0.22.0"),
+    ],
+)
+def test_no_more_full_length_requests_are_told_than_the_engine_states(
+    model: str, tokens: int, concurrency: float, length: int, version: str
+) -> None:
+    found = server(log("vllm.log", *vllm_start(tokens, concurrency, length=length, model=model, version=version)))
+    assert found.figures["kv_cache_size_tokens"].value == tokens
+    assert admits(found, length) == (int(concurrency),) * 3
+    assert total_context(found).number <= concurrency * length
+
+
+@pytest.mark.parametrize(("draft", "cached", "states"), [(0, False, 3), (0, True, 6), (3, False, 12), (2, True, 12)])
+def test_a_draft_takes_states_of_a_hybrid_too(draft: int, cached: bool, states: int) -> None:
+    """Three groups of recurrent layers: each holds a state (two where prefixes are cached) and one a draft token."""
+    length, block, blocks = 262_144, 1_600, 1_472
+    request = -(-length // block) + states
+    asked = {"speculative_config": {"method": "mtp", "num_speculative_tokens": draft}} if draft else {}
+    line = f"Setting attention block size to {block} tokens to ensure that attention page size is >= mamba page size."
+    printed, given = int(blocks / request * length), {"model": "Qwen/Qwen3.8-27B", "enable_prefix_caching": cached}
+    start = vllm_start(printed, blocks / request, line, length=length, version="0.25.1", **given, **asked)
+    found = server(log("vllm.log", *start))
+    assert found.figures["fixed_blocks_per_request"].value == states
+    assert found.figures["num_gpu_blocks"].value == blocks
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "groups", "blocks"),
+    [
+        ("openai/gpt-oss-20b", 128, 1, 35_329),
+        ("google/gemma-2-9b-it", 4_096, 1, 9_000),
+        ("google/gemma-3-27b-it", 1_024, 6, 20_003),
+    ],
+)
+def test_windows_of_a_known_length_are_told_by_a_log_too(model: str, window: int, groups: int, blocks: int) -> None:
+    """Before 0.20.2 the tokens are the pool over the groups, and the concurrency is of whole requests."""
+    length, batched = 16_384, 2_048
+    request = length // 16 + groups * (-(-(window - 1 + batched) // 16) + 1)
+    line = f"Chunked prefill is enabled with max_num_batched_tokens={batched}."
+    printed = blocks // (groups + 1) * 16
+    found = server(
+        log("vllm.log", *vllm_start(printed, blocks / request, line, length=length, model=model, version="0.13.0"))
+    )
+    assert found.figures["blocks_per_full_request"].value == request
+    assert found.figures["blocks_per_full_request"].kind is Kind.INFERRED
+    assert 0 <= blocks - found.figures["num_gpu_blocks"].number <= groups
+    assert admits(found, length)[0] <= blocks / request

@@ -156,6 +156,41 @@ def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:
     assert isinstance(item.content, Log)
 
 
+@pytest.mark.parametrize(
+    "said", ["llama_context: n_ctx         = 8192 args=1", "srv    load_model: args=1", "print_info: args=1"]
+)
+def test_a_command_line_with_its_log_under_it_is_both(path: Path, said: str) -> None:
+    """What llama.cpp printed before 2026 has no time in it."""
+    path.write_text(f"$ {COMMAND}\nloading\n{said}\n")
+    command, printed = read(path)
+    assert isinstance(command.content, Argv)
+    assert isinstance(printed.content, Log)
+    assert [line.text for line in printed.content.lines] == [said]
+    path.write_text(f"{COMMAND}\n# {said}\n")
+    assert [type(item.content) for item in read(path)] == [Argv]
+
+
+@pytest.mark.parametrize("behind", [" # a comment", " > /tmp/x.log", " >> x.log 2>&1 &", " | tee x.log", "; # done"])
+def test_what_stands_behind_a_command_is_none_of_its_words(path: Path, behind: str) -> None:
+    assert argv(path, COMMAND + behind).words == argv(path, f"$ {COMMAND}{behind}").words == argv(path, COMMAND).words
+
+
+def test_variables_that_a_script_sets_are_filled_in_and_others_stay(path: Path) -> None:
+    found = argv(path, "A=8192\nexport B=/m\nvllm serve $B/x --one ${A} --two $A --three $C --four ${A:-1}\n")
+    assert found.words == tuple("vllm serve /m/x --one 8192 --two 8192 --three $C --four ${A:-1}".split())
+
+
+def test_a_secret_is_not_filled_in(path: Path) -> None:
+    found = argv(path, "HF_TOKEN=hunter2hunter2\nvllm serve /m --some-header $HF_TOKEN")
+    assert (found.words[-1], found.environment) == ("***", {"HF_TOKEN": "***"})
+
+
+@pytest.mark.parametrize("program", ["C:\\vllm serve.exe", ".\\vllm serve", "..\\bin\\vllm serve"])
+def test_the_backslashes_of_a_path_escape_nothing(path: Path, program: str) -> None:
+    text = f"{program} C:\\models\\a --x 'a b'"
+    assert argv(path, text).words == (*program.split(), "C:\\models\\a", "--x", "a b")
+
+
 def test_two_commands_of_a_script_and_two_processes_of_ps_are_two_items(path: Path) -> None:
     path.write_text("vllm serve a\nvllm serve b\n")
     assert [item.origin.stream for item in read(path)] == ["command 1", "command 2"]

@@ -123,7 +123,10 @@ def test_systemd_as_json_is_systemd_and_not_the_unit() -> None:
     assert strip(json.dumps(record))[:2] == ("systemd", 1)
 
 
-@given(st.sampled_from(["message", "msg", "text", "log"]), st.sampled_from(["time", "timestamp", "ts"]), lines)
+MESSAGES, TIMES = ["message", "msg", "text", "log", "textPayload"], ["time", "timestamp", "ts"]
+
+
+@given(st.sampled_from(MESSAGES), st.sampled_from(TIMES), lines)
 def test_structured_loggers(message: str, time: str, line: str) -> None:
     record = {time: "20:59", "level": "INFO", message: line, "container_name": "decode-1"}
     assert parts(json.dumps(record)) == ("decode-1", None, "20:59", line)

@@ -60,7 +60,7 @@ SIGNS = (
         r"|params_fit\w*|server)|llm_load_\w+|common_(?:params|init|perf|memory_breakdown)\w*|sched_reserve): "
         r"|\bbuild(?:: |_info: b)\d+[ -]\(?[0-9a-f]{7}|\bsystem_info: n_threads = |\b(?:srv|slot|cmn) +\w+: "
         r"|\bn_ctx_slot|\brouter server,? (?:no model|is listening)|^systemd\[\d+\]: .*llama[-_.]?(?:cpp|server)",
-        r"llama[-_]server|llama\.cpp:\S*server",
+        r"llama[-_]server|llama\.cpp:\S*server|llama\.cpp:full\S* (?:--server|-s)\b|(?:^|[\s/])llama(?:\.exe)? serve\b",
     ),
 )
 # Engines that Ullage does not read yet, so that it can say whose a page is.

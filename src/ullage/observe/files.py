@@ -7,7 +7,7 @@ import sys
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
-from ..evidence import Content, Document, Evidence, Failure, Origin
+from ..evidence import Argv, Content, Document, Evidence, Failure, Origin
 from ..masking import Masker
 from . import body, json_lines, json_text, metrics_text, shell
 from .file_kinds import unopened, unreadable
@@ -23,6 +23,8 @@ _TIMED = re.compile(
     r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] "
     r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
 )
+# What llama.cpp prints has no time in builds before 2026; in a terminal's text it stands under its command line.
+_SAID = re.compile(rb"^(?:(?:llama_\w+|llm_load_\w+|print_info|load_tensors): |(?:srv|slot) +\w+: )", re.MULTILINE)
 
 
 def read_file(path: str, scan: LogScan, masker: Masker, commands: re.Pattern[str]) -> list[Evidence]:
@@ -65,7 +67,11 @@ class _Reader:
             failure = unreadable(head, handle.read(_HEAD))
             if failure:
                 return [self.evidence(failure)]
-            return self._short(handle, head, size) or read_log(handle, self.name, self.scan, self.masker, self.read_at)
+            short = self._short(handle, head, size)
+            if short and not (isinstance(short[0].content, Argv) and _SAID.search(head)):
+                return short
+            log = read_log(handle, self.name, self.scan, self.masker, self.read_at)
+            return [*(short if len(short) == 1 else ()), *log]
 
     def _short(self, handle: BinaryIO, head: bytes, size: int) -> list[Evidence]:
         """Everything but a log; [] for a log."""

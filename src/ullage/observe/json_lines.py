@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from . import json_text
 
-_MESSAGES = ("message", "msg", "text", "log")
+_MESSAGES = ("message", "msg", "text", "log", "textPayload")
 _TIMES = ("time", "timestamp", "ts", "@timestamp")
 _STREAMS = ("service", "container", "container_name")
 _JOURNAL_STREAMS = ("CONTAINER_NAME", "_SYSTEMD_USER_UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "_COMM")

@@ -10,11 +10,13 @@ from ..errors import UsageError
 from ..evidence import Argv
 from ..masking import Masker
 
-_PROMPT = re.compile(r"\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*)")
+_PROMPT = re.compile(r"^\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*)")
 _UNIT_ENVIRONMENT = re.compile(r"^\s*Environment=")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _PROGRAM = re.compile(r"[\w./~$@-]")
 _SEPARATOR = re.compile(r"\|\|?|&&?|;;?")
+_WINDOWS_PATH = re.compile(r"(?<!\S)(?:[A-Za-z]:|\.{1,2})\\[^\s\"']*")  # its backslashes escape nothing
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _REDIRECT = re.compile(r"(?:\d*|&)>{1,2}(?:&?\S+)?|<\S*")
 _PS = re.compile(
     r"\S+ +(?P<aux>\d+) +[\d.]+ +[\d.]+ +\d+ +\d+ +\S+ +\S+ +\S+ +\d+:\d\d +"  # ps aux
@@ -59,7 +61,7 @@ def flags(text: str) -> Command:
     not pair up.
     """
     try:
-        parts = _parts(shlex.split(_joined(text)))
+        parts = _parts(_split(_joined(text)))
         return of_words(next((part for part in parts if any(w.startswith("--") for w in part)), (parts or [[]])[0]))
     except ValueError as error:
         raise UsageError(f"--flags cannot be read: {str(error).lower()}", "check its quotes") from None
@@ -86,7 +88,7 @@ def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
         for command in _on_line(line):
             text = " ".join(command.words)
             if programs.search(text) and _starts_it(text, programs):
-                found.append(command._replace(environment=exported | command.environment))
+                found.append(_with(command, exported))
             elif command.words[:1] == ("export",):
                 exported |= of_words(list(command.words[1:])).environment
             elif not command.words and not unit:
@@ -94,15 +96,26 @@ def _commands(lines: list[str], programs: re.Pattern[str]) -> list[Command]:
     return found
 
 
+def _with(command: Command, known: dict[str, str]) -> Command:
+    """With the variables that the lines before it set; what they do not set stays as it is written."""
+    plain = Masker().environment(known)  # a secret's own name masks it, which that of the flag may not
+    words = (_VARIABLE.sub(lambda name: plain.get(name[1] or name[2], name[0]), word) for word in command.words)
+    return command._replace(words=tuple(words), environment=known | command.environment)
+
+
 def _on_line(line: str) -> list[Command]:
     head = _PS.match(line)
     pid = next((int(group) for group in head.groups() if group), None) if head else None
     text = line[head.end() :] if head else _UNIT_ENVIRONMENT.sub("export ", _PROMPT.sub("", line, count=1))
     try:
-        words = shlex.split(text)
+        words = _split(text)
     except ValueError:
         words = text.split() if head else []
     return [of_words(part)._replace(pid=pid) for part in _parts(words)]
+
+
+def _split(text: str) -> list[str]:
+    return shlex.split(_WINDOWS_PATH.sub(lambda path: path[0].replace("\\", "\\\\"), text))
 
 
 def _parts(words: list[str]) -> list[list[str]]:

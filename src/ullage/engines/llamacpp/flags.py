@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile
+from itertools import pairwise
 
 from ...evidence import Argv, Evidence
 from ...figure import Figure, Kind, Source
@@ -53,8 +54,9 @@ _SWITCHES: dict[str, tuple[str, str, str]] = {
 _OTHERS_WITH_VALUES = frozenset(
     """-t --threads -tb --threads-batch -ngl --gpu-layers --n-gpu-layers -ts --tensor-split -ot --override-tensor
     --temp --temperature --top-p --top-k --min-p --repeat-penalty --presence-penalty --seed -s -lv --verbosity
-    --chat-template --chat-template-file --chat-template-kwargs --lora --log-file -fa --flash-attn""".split()
+    --chat-template --chat-template-file --chat-template-kwargs --lora --log-file""".split()
 )
+_ON_OFF_AUTO = frozenset(["-fa", "--flash-attn"])  # a switch alone until August 2025
 _BY_FLAG = {flag: name for name, (flags, _) in _VALUES.items() for flag in flags.split()}
 _ON = {flag: name for name, (flags, _, _) in _SWITCHES.items() for flag in flags.split()}
 _OFF = {flag: name for name, (_, flags, _) in _SWITCHES.items() for flag in flags.split()}
@@ -62,37 +64,49 @@ _WORDS = frozenset(
     """cache_type_k cache_type_v fit model_path hf_repo model_url docker_repo model_alias draft_model host api_key
     api_key_file models_dir models_preset""".split()
 )
-_MODELS = ("model_path", "hf_repo", "model_url", "docker_repo")
+_PASSED = re.compile(
+    r"(?:--env=|-e)?(LLAMA_\w+)=(.*)"
+)  # `docker run -e LLAMA_ARG_CTX_SIZE=8192 IMAGE`, `env LLAMA_ARG_CTX_SIZE=8192`
+_MODELS = frozenset(["model_path", "hf_repo", "model_url", "docker_repo"])
 _TRUE, _FALSE = ("1", "true", "on", "enabled"), ("0", "false", "off", "disabled")
 
 
 def is_llama_server(words: Sequence[str]) -> bool:
-    return any(map(_is_program, words))
+    return any(_program(words[place:]) for place in range(len(words)))
 
 
-def _is_program(word: str) -> bool:
-    """`llama-server`, `C:\\bin\\llama-server.exe`, or an image of it: `ghcr.io/ggml-org/llama.cpp:server-cuda`."""
-    name = word.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
-    return name in ("llama-server", "llama_server") or (name.startswith("llama.cpp:") and "server" in name)
+def _program(words: Sequence[str]) -> int:
+    """How many words name the server, 0 for none: `llama-server`, `C:\\bin\\llama-server.exe`, `llama serve`, or an
+    image of it: `ghcr.io/ggml-org/llama.cpp:server-cuda`, `ghcr.io/ggml-org/llama.cpp:full --server`.
+    """
+    name = words[0].replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
+    if name in ("llama-server", "llama_server") or (name.startswith("llama.cpp:") and "server" in name):
+        return 1
+    behind = {"llama": ("serve",)}.get(name) or (("--server", "-s") if name.startswith("llama.cpp:full") else ())
+    return 2 if words[1:2] and words[1] in behind else 0
 
 
 def _arguments(words: Sequence[str]) -> Sequence[str]:
     """What stands behind the program: flags before it are another's (`docker run -m 8g IMAGE -m model.gguf`)."""
-    return [*dropwhile(lambda word: not _is_program(word), words)][1:]
+    return next((words[n + taken :] for n in range(len(words)) if (taken := _program(words[n:]))), [])
 
 
 def from_argv(evidence: Evidence, argv: Argv) -> Facts:
     """Flags outrank the environment. What names no model is a router: no model will be loaded in that process."""
     words = _arguments(argv.words)
-    args, notes = arguments_of(words, argv.environment, Source(evidence.place or "--flags"))
+    before = argv.words[: len(argv.words) - len(words)]
+    passed = {match[1]: match[2] for word in before if (match := _PASSED.match(word))}
+    args, notes = arguments_of(words, {**argv.environment, **passed}, Source(evidence.place or "--flags"))
     role = Role.ROUTER if is_router(words, args) else Role.UNIFIED
     return Facts(evidence, "flags", args, role=role, notes=notes)
 
 
 def is_router(words: Sequence[str], args: Mapping[str, Figure]) -> bool:
-    """server.cpp: no model path, no repository. (Presets like `--gpt-oss-20b-default` name a model too.)"""
+    """server.cpp: no model path, no repository. (Presets like `--gpt-oss-20b-default` name a model too, and so does a
+    flag whose value is a shell variable.)
+    """
     preset = any(word.startswith("--") and word.endswith("-default") for word in words)
-    return not preset and not any(name in args for name in _MODELS)
+    return not preset and not any(name in args for name in _MODELS) and not _MODELS & {_BY_FLAG.get(w) for w in words}
 
 
 def arguments_of(
@@ -113,15 +127,25 @@ def arguments_of(
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str, str | bool]]:
-    """(flag, name, value); of two the last counts. llama-server takes no `--flag=value`."""
-    rest = iter(words)
-    for word in rest:
+    """(flag, name, value); of two the last counts. llama-server takes no `--flag=value`, and `--ctx_size` for
+    `--ctx-size`.
+    """
+    rest = iter(_without_flash_attention(words))
+    for given in rest:
+        word = given.replace("_", "-") if given.startswith("--") else given
         if word in _BY_FLAG:
             yield word, _BY_FLAG[word], next(rest, "")
         elif word in _ON or word in _OFF:
             yield word, _ON.get(word) or _OFF[word], word in _ON
         elif word in _OTHERS_WITH_VALUES:
             next(rest, "")
+
+
+def _without_flash_attention(words: Sequence[str]) -> Iterator[str]:
+    """Its value may be left out in older builds, so that what follows may be a flag."""
+    for before, word in pairwise(["", *words]):
+        if word not in _ON_OFF_AUTO and not (before in _ON_OFF_AUTO and not word.startswith("-")):
+            yield word
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str | bool]]:

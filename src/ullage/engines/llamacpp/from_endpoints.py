@@ -44,7 +44,7 @@ def from_props(evidence: Evidence, data: Mapping[str, Any]) -> list[Facts]:
     is_router = data.get("role") == "router"
     params = settings.get("params") if isinstance(settings.get("params"), dict) else settings
     stated = [
-        ("n_slots", data.get("total_slots"), Source(place, "total_slots")),
+        ("n_slots", None if is_router else data.get("total_slots"), Source(place, "total_slots")),
         ("n_ctx_slot", settings.get("n_ctx") or None, Source(place, "default_generation_settings.n_ctx")),
         ("models_max", data.get("max_instances"), Source(place, "max_instances")),
     ]

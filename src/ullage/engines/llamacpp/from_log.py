@@ -19,7 +19,11 @@ from .starts import Start, processes_of
 _STATED = (Step.BEGIN, Step.MODEL, Step.CONTEXT, Step.SLOTS, Step.READY, Step.ROUTER, Step.NOTE, Step.UNIT)
 _NO_FIGURES = frozenset(
     """commit verbosity n_threads command constructing spawned spawned_port sleeping woken router device unit idle
-    loaded exit_code""".split()
+    loaded exit_code ollama""".split()
+)
+_OLLAMA = (
+    "Ollama runs this model: OLLAMA_NUM_PARALLEL sets the slots, and its own queue stands before them, which refuses"
+    " with 503 beyond OLLAMA_MAX_QUEUE (512 by default)"
 )
 _WORDS = {"true": True, "false": False}
 
@@ -104,9 +108,11 @@ def _arguments(start: Start, evidence: Evidence) -> dict[str, Figure]:
 
 
 def _split(command: str) -> list[str]:
-    """A path with a space in it is broken, which costs its value alone."""
+    """A backslash separates folders. A path with a space in it is broken, which costs its value alone."""
+    words = shlex.shlex(command, posix=True, punctuation_chars="")
+    words.whitespace_split, words.escape, words.commenters = True, "", ""
     try:
-        return shlex.split(command)
+        return [*words]
     except ValueError:
         return command.split()
 
@@ -120,6 +126,8 @@ def _notes(start: Start, log: Log) -> Iterator[str]:
     killed = next((e for e in start.events if "killed_by" in e.values), None)
     if killed is not None:
         yield f"killed: {killed.line.text[-160:].strip()}"
+    if start.says("ollama"):
+        yield _OLLAMA
     if start.is_router:
         return
     if refused := start.refusal:

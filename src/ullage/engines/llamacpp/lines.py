@@ -43,6 +43,7 @@ _NO_NUMBERS = frozenset({"commit", "loader_path", "model_path", "device", "draft
 
 _KV = r"K \((?P<k>\w+)\): +(?P<k_mib>NUM) MIB, V \((?P<v>\w+)\): +(?P<v_mib>NUM) MIB"
 _RS = r"R \((?P<r>\w+)\): +(?P<r_mib>NUM) MIB, S \((?P<s>\w+)\): +(?P<s_mib>NUM) MIB"
+_DEVICE = r"(?P<device>(?:[\w() /.-]|\[[^\]]*\])+?)"  # `CUDA0`, `HTP1-REPACK`, `RPC0[10.0.0.2:50052]`
 _SPEED = r"\( *NUM ms per token, +(?P<{}_tok_s>NUM) tokens"
 
 
@@ -123,6 +124,11 @@ _RULES = (
         "projected to use ",
         r"projected to use (?P<fit_use_mib>\d+) MiB of \w+ memory vs\. (?P<fit_free_mib>\d+) MiB",
     ),
+    _rule(
+        Step.NOTE,
+        "memory usage of ",
+        r"memory usage of (?:mmproj is (?P<mmproj_mib>NUM)|[\w -]+ context is (?P<spec_context_mib>NUM)) MiB",
+    ),
     _rule(Step.NOTE, "will leave ", r"will leave (?P<fit_left_mib>\d+) >= (?P<fit_target_mib>\d+) MiB"),
     _rule(
         Step.NOTE,
@@ -162,16 +168,15 @@ _RULES = (
     _rule(
         Step.BREAKDOWN,
         "memory_breakdown_print: |",
-        r"- (?P<device>[\w ]*?\w)(?: \(.*\))? +\|(?: +(?P<total>\d+) = +(?P<free>\d+) \+ \()? +(?P<self>\d+) ="
-        r" +(?P<model>\d+) \+ +(?P<context>\d+) \+ +(?P<compute>\d+)(?:\) \+ +(?P<unaccounted>\d+))?",
+        r"- (?P<device>[\w -]*?\w)(?: \(.*\))? +\|(?: +(?P<total>\d+) = +(?P<free>\d+) \+ \()? *(?P<self>\d+) ="
+        r" +(?P<model>\d+) \+ +(?P<context>\d+) \+ +(?P<compute>\d+)(?:\) \+ +(?P<unaccounted>-?\d+))?",
     ),
     _rule(
         Step.BUFFER,
         " buffer size",
-        r": +(?P<device>[\w() -]+?) +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *="
-        r" *(?P<mib>NUM) MIB",
+        rf": +{_DEVICE} +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *= *(?P<mib>NUM) MIB",
     ),
-    _rule(Step.BUFFER, " buffer size", r"llm_load_tensors: +(?P<device>[\w() -]+?) +buffer size = *(?P<mib>NUM) MIB"),
+    _rule(Step.BUFFER, " buffer size", rf"llm_load_tensors: +{_DEVICE} +buffer size = *(?P<mib>NUM) MIB"),
     _rule(
         Step.SLOTS,
         "initializing, n_slots",
@@ -197,17 +202,27 @@ _RULES = (
     _rule(Step.NOTE, "HTTP server is listening", r"hostname: (?P<host>\S+), port: (?P<port>\d+)"),
     _rule(Step.READY, "all slots are idle", r"(?P<idle>all slots are idle)"),
     _rule(Step.READY, ": model loaded", r"(?:main|llama_server): (?P<loaded>model loaded)"),
-    _rule(Step.RUN, "processing task", r"id +(?P<slot>\d+) \| task (?P<task>\d+) \| (?P<launched>processing task)"),
+    _rule(Step.RUN, "| processing task", r"id +(?P<slot>\d+) \| task (?P<task>\d+) \| (?P<launched>processing task)"),
     _rule(
         Step.RUN,
         "stop processing",
         r"id +(?P<slot>\d+) \| task (?P<task>-?\d+) \| stop processing: n_(?:tokens|past) = (?P<released_tokens>\d+)"
         r"(?:, truncated = (?P<truncated>\d))?",
     ),
+    _rule(  # until autumn 2024
+        Step.RUN,
+        "slot is processing task",
+        r"(?P<launched>slot is processing) task .*id_slot=(?P<slot>\d+) id_task=(?P<task>\d+)",
+    ),
+    _rule(
+        Step.RUN,
+        "slot released",
+        r"slot released .*id_slot=(?P<slot>\d+) id_task=(?P<task>-?\d+) .*n_past=(?P<released_tokens>\d+)",
+    ),
     _rule(
         Step.RUN,
         "prompt eval time",
-        r"prompt eval time = +NUM ms / +(?P<prompt_tokens>\d+) tokens " + _SPEED.format("prompt"),
+        r"prompt eval time += +NUM ms / +(?P<prompt_tokens>\d+) tokens " + _SPEED.format("prompt"),
     ),
     _rule(
         Step.RUN,
@@ -239,6 +254,7 @@ _RULES = (
         "the available context size",
         r"request (?:\((?P<refused_tokens>\d+) tokens\) )?(?P<too_long>exceeds the available context size)",
     ),
+    _rule(Step.NOTE, "llama runner started", r"(?P<ollama>llama runner started)"),
     _rule(Step.NOTE, "ntering sleeping state", r"(?P<sleeping>entering) sleeping state"),
     _rule(Step.NOTE, "exiting sleeping state", r"(?P<woken>exiting) sleeping state"),
     _rule(
@@ -254,7 +270,17 @@ _KEPT = (
     # of a start, by who says it
     *("llama_context: ", "llama_kv_cache", "llama_memory_rec", "print_info: ", "llm_load_", "load_tensors: "),
     *("llama_model_loader: loaded", "llama_model_load: error", "llama_new_context", "llama_init_from_model: "),
-    *("sched_reserve: ", "params_fit_impl: ", "memory_breakdown_print: |", "load_model: ", "llama_server: "),
+    *(
+        " KV buffer size",
+        "KV self size",
+        "creating MTP",
+        "loading draft model",
+        "sched_reserve: ",
+        "params_fit_impl: ",
+        "memory_breakdown_print: |",
+        "load_model: ",
+        "llama_server: ",
+    ),
     *("build: ", "build_info: b", "build info |", "system_info: n_threads", "common_params_print_info: "),
     *(
         "n_parallel is set to auto",
@@ -274,9 +300,9 @@ _KEPT = (
     ),
     *("couldn't bind", "exiting due to ", "out of memory"),
     # of a run
-    *("processing task", "stop processing", "eval time =", "draft acceptance", "context checkpoint", "cache state: "),
+    *("processing task", "stop processing", "eval time ", "draft acceptance", "context checkpoint", "cache state: "),
     *("making room for prompt", "purging slot ", "failed to find free space", "Context size has been exceeded"),
-    "the available context size",
+    *("the available context size", "slot released", "llama runner started"),
 )
 KEEP = re.compile(b"|".join(re.escape(words.encode()) for words in _KEPT))
 STARTS = (b"print_info: verbosity", b"build_info: b", b"system_info: n_threads", b"load_model: loading model '")

@@ -27,12 +27,12 @@ _CACHES = {
 }
 _OF_KV = ("mib", "cells", "layers", "seqs", "streams", "k_mib", "v_mib")
 _WHATS = {
-    "KV": "kv_buffer_mib",
     "RS": "rs_buffer_mib",
     "compute": "compute_mib",
     "output": "output_mib",
     "model": "model_mib",
 }
+_WRAPPED = 2**64 // 2**20  # MiB: builds until 2026 print a difference below zero as an unsigned number
 Marked = Iterable[tuple[str, Event]]
 
 
@@ -57,11 +57,17 @@ class _Told:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
         self.cache = "kv_"
+        self.loading = ""  # the model whose buffers are being told
         self.figures: dict[str, Figure] = {}
         self.buffers: dict[str, dict[str, Figure]] = defaultdict(dict)
 
+    def load(self, _prefix: str, _event: Event) -> None:
+        """A model that is loaded again (--fit loads it without its tensors first) replaces itself."""
+        self.loading, self.cache = "", "kv_"
+
     def context(self, prefix: str, event: Event) -> None:
         """Another context of the same model replaces the one before it."""
+        self.loading = ""
         if "constructing" not in event.values:
             return
         self.cache = "kv_"
@@ -78,18 +84,28 @@ class _Told:
         self.figures |= _size(prefix, self.cache, event, self.evidence)
 
     def buffer(self, prefix: str, event: Event) -> None:
-        name = prefix + _WHATS.get(str(event.values.get("what", "model")), "state_buffer_mib")
+        """Each cache has buffers of its own. A model has one for each of its files: they add up."""
+        what = str(event.values.get("what", "model"))
+        name = prefix + (f"{self.cache}buffer_mib" if what == "KV" else _WHATS.get(what, "state_buffer_mib"))
+        if what == "model" and self.loading != name:
+            self.buffers.pop(name, None)
+            self.loading = name
         device = str(event.values["device"]).strip()
-        self.buffers[name][device] = figure_of(f"{name} {device}", event.values["mib"], self.evidence, event)
+        figure = figure_of(f"{name} {device}", event.values["mib"], self.evidence, event)
+        before = self.buffers[name].get(device) if what == "model" else None
+        self.buffers[name][device] = _added(before, figure) if before else figure
 
     def breakdown(self, _prefix: str, event: Event) -> None:
         """total = free + self (model + context + compute) + unaccounted, on one device; the host has no total."""
         for key in event.values.keys() - {"device"}:
-            name = f"{key}_mib {event.values['device']}"
-            self.figures[name] = figure_of(name, event.values[key], self.evidence, event)
+            name, value = f"{key}_mib {event.values['device']}", event.values[key]
+            if isinstance(value, int) and value >= _WRAPPED // 2:
+                value -= _WRAPPED
+            self.figures[name] = figure_of(name, value, self.evidence, event)
 
 
 _TAKES: dict[Enum, Callable[[_Told, str, Event], None]] = {
+    Step.LOAD: _Told.load,
     Step.CONTEXT: _Told.context,
     Step.CACHE: _Told.name,
     Step.KV: _Told.size,
@@ -111,6 +127,12 @@ def _size(prefix: str, cache: str, event: Event, evidence: Evidence) -> dict[str
             for side in "kv"
         }
     return found
+
+
+def _added(before: Figure, figure: Figure) -> Figure:
+    total = round(before.number + figure.number, 2)
+    parts = before.inputs or (before,)
+    return derived(figure.name, total, "MiB", (*parts, figure), f"{len(parts) + 1} buffers of this device")
 
 
 def _sum(name: str, parts: tuple[Figure, ...]) -> Figure:

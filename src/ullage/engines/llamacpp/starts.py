@@ -12,6 +12,7 @@ from ...evidence import Log
 from ..events import Event
 from .lines import Step, events_of
 
+_SERVED = (Step.SLOTS, Step.READY, Step.RUN, Step.TROUBLE, Step.ROUTER)
 _LOADED = (Step.CONTEXT, Step.KV, Step.SLOTS, Step.READY, Step.RUN, Step.TROUBLE)
 
 
@@ -71,6 +72,8 @@ def _begins_anew(current: Start, event: Event) -> bool:
     """A process prints its build and threads once, before it loads; a model is loaded again after a sleep only."""
     if event.step is Step.UNIT:
         return "unit" in event.values and bool(current.events)
+    if event.values.keys() == {"n_threads"}:  # the tools beside the server print it when all is loaded
+        return any(e.step in _SERVED for e in current.events)
     if event.step is Step.BEGIN:
         return any(e.step in (*_LOADED, Step.ROUTER, Step.LOAD) for e in current.events)
     if event.step is Step.LOAD and "model_path" in event.values:

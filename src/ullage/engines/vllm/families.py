@@ -25,22 +25,29 @@ class Family(NamedTuple):
 
 _FAMILIES: tuple[tuple[str, Family], ...] = (
     (r"deepseek-?_?v4", Family(Layers.DEEPSEEK_V4)),
+    (r"llama-?_?3[\w.]*-?_?nemotron|qwen-?_?3[-_][5-9]b", Family(Layers.PLAIN)),
     (r"gpt-?_?oss", Family(Layers.WINDOWS, 128)),
-    (r"gemma-?_?2", Family(Layers.WINDOWS, 4096)),
+    (r"gemma-?_?(?:2b|7b|forcausallm)", Family(Layers.PLAIN)),
+    (r"gemma-?_?2(?!\d)", Family(Layers.WINDOWS, 4096)),
     (r"gemma-?_?3n", Family(Layers.WINDOWS, 512)),
     (r"gemma-?_?3-?_?(?:270m|1b)", Family(Layers.WINDOWS, 512)),
-    (r"gemma-?_?3", Family(Layers.WINDOWS, 1024)),
-    (r"gemma-?_?4|mimo-?_?v2|laguna|olmo-?_?3|exaone-?_?4|step-?_?3", Family(Layers.WINDOWS)),
+    (r"gemma-?_?3|medgemma", Family(Layers.WINDOWS, 1024)),
+    (
+        r"gemma-?_?4|mimo-?_?v2|laguna|olmo-?_?3|exaone-?_?(?:4|moe)|k-exaone|step-?_?3|llama-?_?4",
+        Family(Layers.WINDOWS),
+    ),
     (r"cohere2|command-?(?:a|r7b)", Family(Layers.WINDOWS, 4096)),
     (
-        r"qwen-?_?3(?:[-_]?next|[._][5-9])|nemotron-?_?(?:h|3|nano)|jamba|bamba|zamba|mamba|granite-?_?4|granitemoehybrid"
-        r"|kimi-?_?linear|falcon-?_?h1|lfm2|plamo2|ring-?2|ling-?2\.5",
+        r"qwen-?_?3-?_?(?:coder-?_?)?next|qwen-?_?3[._]?[5-9](?!\d*b)|nemotron-?_?(?:h|3|nano)|jamba|bamba|zamba|mamba"
+        r"|granite-?_?4|granitemoehybrid|kimi-?_?(?:linear|k3)|glm-?_?5(?:\.3-?_?flash|_?next)|falcon-?_?h1|lfm2|plamo2"
+        r"|(?:ring|ling)-?(?:\w+-)?linear|ring-?2|ling-?2\.5|bailingmoelinear|minimax-?_?(?:text|m1)|phi-?_?4-?_?(?:mini-)?flash",
         Family(Layers.STATES),
     ),
     (
-        r"llama-?_?[123]|llamaforcausallm|codellama|qwen-?_?[12]|qwen-?_?3(?:forcausallm|moe|-|vl)|mi[sx]tral"
-        r"|deepseek-?_?(?:v[123](?!2)|r1|coder|llm)|deepseekforcausallm|kimi-?_?k[23]|glm-?_?[45]|smollm|phi-?_?[34]|yi-"
-        r"|internlm|opt-|gpt-?2|falcon-?_?[1347]|starcoder|tinyllama|vicuna",
+        r"llama-?_?[123]|llamaforcausallm|codellama|qwen-?_?[12]|qwen-?_?3(?:forcausallm|moe|-|vl)|qwq|mi[sx]tral"
+        r"|devstral|magistral|ministral-?_?3|deepseek-?_?(?:v[123]|r1|coder|llm)|deepseekforcausallm|kimi-?_?k2"
+        r"|glm-?_?[45]|glmmoedsa|minimax-?_?m2|seed-?_?oss|ernie-?_?4|hunyuan|baichuan|smollm|phi-?_?[34]|yi-|internlm"
+        r"|opt-|gpt-?2|falcon-?_?[1347]|starcoder|tinyllama|vicuna",
         Family(Layers.PLAIN),
     ),
 )

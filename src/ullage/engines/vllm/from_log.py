@@ -19,7 +19,7 @@ from .starts import Start, servers_of, starts_of
 from .use import over_engines
 
 _MOST = frozenset(["weights_gib", "graph_gib", "load_s", "graph_s", "init_s", "consumed_gib", "num_preemptions"])
-_NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request"])
+_NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request", "cause"])
 _OF_INTERVAL = frozenset(["num_preemptions"])  # since the line of statistics before
 _RANKS = frozenset(["world_size", "dp_rank", "pp_rank", "tp_rank"])
 _OF_CONFIG = (
@@ -29,6 +29,9 @@ _OF_CONFIG = (
 )
 _PER_ENGINE = ("num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency")
 _WORKER = re.compile(r"\(VllmWorker rank=(\d+)|\(Worker[^()]*?TP(\d+)")
+# What a process has stated stays against its own notes: they round it again, or speak of the draft model.
+_STAY = frozenset(["architecture", "max_model_len", "weights_gib", "graph_gib"])
+_UNTAGGED = ""
 _MOMENTS = 720  # statistics are logged every 10 s: two hours of them
 _FOLLOWED = "a start with another port, model or role follows in this log: whether this server still runs is not known"
 
@@ -74,7 +77,9 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     for event in start.events:
         if event.step not in (Step.STATS, Step.ARGS):
             for name, value in _stated(event):
-                readings[name][_process(event)] = event, value
+                if event.step is not Step.NOTE or name not in _STAY or _process(event) not in readings[name]:
+                    readings[name][_process(event)] = event, value
+    _without_the_parsers(readings.get("max_num_batched_tokens", {}))
     figures = {name: _over_processes(name, list(found.values()), evidence) for name, found in readings.items()}
     figures = {**_config(start, evidence), **figures}
     if ready := next(start.of(Step.READY, Step.STATS), None):
@@ -82,6 +87,12 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     elif (refusal := refusal_of(start)) is not None:
         figures["start_refused"] = figure_of("start_refused", refusal_words(refusal), evidence, refusal)
     return {**_workers_counted(start, evidence), **figures, **_engines_counted(start, evidence)}
+
+
+def _without_the_parsers(readings: dict[str, tuple[Event, Value]]) -> None:
+    """Builds up to 0.11 print a token budget while they parse their flags, before any process has its tag."""
+    if len(readings) > 1:
+        readings.pop(_UNTAGGED, None)
 
 
 def _stated(event: Event) -> Iterator[tuple[str, Value]]:
@@ -96,7 +107,7 @@ def _process(event: Event) -> str:
     """The worker or engine that printed it: without its pid, for a restart has another."""
     text = event.line.text
     tags = text[: text.find(") ") + 1] if text.startswith("(") else ""
-    return f"{event.rank} {tags.split(' pid=')[0]}"
+    return f"{event.rank} {tags.split(' pid=')[0]}".strip()
 
 
 def _over_processes(name: str, found: list[tuple[Event, Value]], evidence: Evidence) -> Figure:
@@ -241,11 +252,19 @@ def _why_no_pool(start: Start, effective: Mapping[str, Figure]) -> str:
 
 
 def refusal_of(start: Start) -> Event | None:
-    """Why the start failed: the record that states figures, else the first that says so."""
+    """Why the start failed: the record that states figures, else the error that is named, else that it failed."""
     refused = [e for e in start.of(Step.TROUBLE) if "died" not in e.values]
     if start.ready or not refused:
         return None
-    return next((e for e in refused if "refused" not in e.values), refused[0])
+    return next((e for e in refused if "refused" not in e.values), None) or _cause(start, refused[0]) or refused[0]
+
+
+def _cause(start: Start, failed: Event) -> Event | None:
+    """The engine says that it failed, and then why; the API server, which says it too, comes after both."""
+    place = start.events.index(failed)
+    causes = [(n, e) for n, e in enumerate(start.events) if "cause" in e.values]
+    before = [e for n, e in causes if n < place]
+    return next((e for n, e in causes if n > place), before[-1] if before else None)
 
 
 def refusal_words(event: Event) -> str:

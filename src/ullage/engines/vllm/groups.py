@@ -23,7 +23,6 @@ V4_BLOCK = 256  # DeepSeek-V4's main block size, in tokens
 V4_WINDOWS = ((128, 64), (128, 64), (8, 4), (128, 8))  # its window groups: (window, block), the last two hold states
 _DECODING = 1  # tokens in flight of a request that generates
 _MOST_GROUPS = 12
-_MOST_STATES = 17
 PRINTED = 0.0051  # the log rounds the concurrency to two decimals
 _WINDOWS = (128, 512, 1024, 2048, 4096, 8192)
 
@@ -122,7 +121,8 @@ def state_solutions(
     """(state blocks, blocks of the pool) with which a hybrid model prints so many tokens, since 0.20.2:
     `int(pool / request * length)`. `pairs`: prefixes are cached, so a group holds two states a request.
     """
-    for states in range(2 if pairs else 1, _MOST_STATES, 2 if pairs else 1):
+    each = states_of_a_group(full, pairs=pairs)
+    for states in range(each, _MOST_GROUPS * each + 1, each):
         request = full.units(length) + states
         pool = -(-printed * request // length)
         if int(pool / request * length) == printed and abs(pool / request - concurrency) <= PRINTED:
@@ -134,8 +134,30 @@ def divided_solutions(
 ) -> Iterator[tuple[int, int]]:
     """The same before 0.20.2: printed is the pool over the groups in whole blocks; the concurrency tells the pool."""
     for groups in range(2, _MOST_GROUPS):
-        for each in (1, 2):
+        for each in (states_of_a_group(full, pairs=False), states_of_a_group(full, pairs=True)):
             request = full.units(length) + each * (groups - 1)
             pool = round(concurrency * request)
             if pool // groups * block == printed and abs(pool / request - concurrency) <= PRINTED:
                 yield each * (groups - 1), pool
+
+
+def window_solutions(
+    full: Demand, window: tuple[int, int], in_flight: int, length: int, printed: int, concurrency: float
+) -> Iterator[tuple[Layout, int]]:
+    """(layout, least blocks of the pool) with equal windows of (window, block) tokens that print so before 0.20.2: the
+    pool over the groups in whole blocks.
+    """
+    for count in range(1, _MOST_GROUPS):
+        layout, least = with_windows(full, [window] * count, in_flight), printed // window[1] * (count + 1)
+        request = layout.blocks(length)
+        fits = (pool for pool in range(least, least + count + 1) if abs(pool / request - concurrency) <= PRINTED)
+        pool = next(fits, None)
+        if pool is not None:
+            yield layout, pool
+
+
+def states_of_a_group(full: Demand, *, pairs: bool) -> int:
+    """Blocks that one group of recurrent layers holds for a request: of the state, a second one where prefixes are
+    cached, and one for every draft token (MambaSpec, v1/kv_cache_interface.py).
+    """
+    return (2 if pairs else 1) + full.draft

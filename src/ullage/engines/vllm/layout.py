@@ -21,12 +21,15 @@ from .groups import (
     one_group,
     solved,
     state_solutions,
+    states_of_a_group,
+    window_solutions,
     with_states,
 )
 from .size import TOKENS_ARE_CONCURRENCY
 
 _BLOCK = 16
-_USUAL_STATES = 6  # three groups of recurrent layers, two states each
+_USUAL_GROUPS = 3  # of recurrent layers
+_ROUGHLY = 0.02  # of a full-length request: both figures are rounded
 _IN_FLIGHT_BATCHES = (0, 26, 0)  # since then windows count every batch that is under way at once
 
 
@@ -150,6 +153,8 @@ def _by_tokens(stated: Stated, printed: int, length: int) -> Decision:
         return _plain(stated, printed, length, divided_would_show)
     if layers is Layers.STATES:
         return _states(stated, printed, length)
+    if stated.is_divided and stated.family is not None and stated.family.window:
+        return _windows(stated, stated.family.window, printed, length)
     if layers is None and not stated.is_divided and printed % _BLOCK == 0 and length % _BLOCK == 0:
         decided = _plain(stated, printed, length, agrees=False)
         return decided._replace(
@@ -168,11 +173,24 @@ def _states(stated: Stated, printed: int, length: int) -> Decision:
     )
     if not stated.enlarged_block or not fits:
         return _bounded()
-    states, pool = next((fit for fit in reversed(fits) if fit[0] <= _USUAL_STATES), fits[0])
+    usual = _USUAL_GROUPS * states_of_a_group(full, pairs=stated.shares)
+    states, pool = next((fit for fit in reversed(fits) if fit[0] <= usual), fits[0])
     layout = with_states(full, states)
     one = len(fits) == 1
     why = f"{layout.kind}: {'the only number' if one else 'the likeliest of several'} that gives the printed figures"
     return Decision(layout, pool, layout.blocks(length), one, why)
+
+
+def _windows(stated: Stated, window: int, printed: int, length: int) -> Decision:
+    """Windows of a length that the family tells; the two figures tell how many groups have them."""
+    full = full_group(stated.block, parallel=stated.parallel, shares=stated.shares, draft=stated.draft)
+    for flight in stated.in_flight:
+        fits = [*window_solutions(full, (window, stated.block), flight, length, printed, stated.concurrency or 0.0)]
+        if len(fits) == 1:
+            layout, pool = fits[0]
+            why = f"{layout.kind}: the only number that gives the printed figures"
+            return Decision(layout, pool, layout.blocks(length), False, why)
+    return _bounded()
 
 
 def _plain(stated: Stated, printed: int, length: int, agrees: bool) -> Decision:
@@ -180,6 +198,8 @@ def _plain(stated: Stated, printed: int, length: int, agrees: bool) -> Decision:
     layout = one_group(stated.block, parallel=stated.parallel, shares=stated.shares, draft=stated.draft)
     request = layout.blocks(length)
     pool = printed // (stated.block * stated.parallel) if agrees else -(-printed * request // length)
+    if stated.concurrency is not None and pool / request > stated.concurrency + _ROUGHLY:
+        return _bounded()  # a request takes more than its tokens: an encoder's too, for one
     why = "tokens and concurrency agree, as they do for one group" if agrees else "one group of layers, by the model"
     return Decision(layout, pool, request, agrees and stated.family is not None, why)
 

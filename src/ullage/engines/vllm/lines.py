@@ -147,10 +147,11 @@ _RULES = (
         r" (?P<kv_cache_max_concurrency>NUM)x",
     ),
     _rule(Step.NOTE, "num_gpu_blocks is: ", r"num_gpu_blocks is: (?P<num_gpu_blocks>\d+)"),
-    _rule(
+    _rule(  # "=0" overrides nothing: it is the small pool that graphs are profiled with, since 0.18
         Step.NOTE,
         "Overriding num_gpu_blocks",
-        r"Overriding num_gpu_blocks=(?P<profiled_gpu_blocks>\d+) with num_gpu_blocks_override=(?P<num_gpu_blocks>\d+)",
+        r"Overriding num_gpu_blocks=(?P<profiled_gpu_blocks>[1-9]\d*) with"
+        r" num_gpu_blocks_override=(?P<num_gpu_blocks>\d+)",
     ),
     _rule(Step.NOTE, "attention block size to ", r"attention block size to (?P<hybrid_block_size>\d+) tokens"),
     _rule(Step.NOTE, "adding mamba page size", r"adding mamba page size by (?P<mamba_padding_percent>NUM)%"),
@@ -163,7 +164,7 @@ _RULES = (
     ),
     _rule(Step.NOTE, "ultiplying the GPU KV cache size", r"by the d?cp_world_size (?P<cp_world_size>\d+)"),
     _rule(
-        Step.NOTE,
+        Step.MEMORY,
         "Auto-fit max_model_len",
         r"Auto-fit max_model_len: reduced from (?P<requested_max_model_len>NUM) to (?P<max_model_len>NUM) to fit",
     ),
@@ -238,6 +239,8 @@ _RULES = (
     _rule(Step.NOTE, "is preempted by", r"total_num_cumulative_preemption=(?P<num_preemptions>\d+)"),
     _rule(Step.STOPPED, "trigger received signal", r"signal=(?P<signal>\w+)"),
     _rule(Step.STOPPED, "Shutting down", r"(?P<stopping>Shutting down)"),
+    _rule(Step.STOPPED, "Shutdown initiated", r"(?P<stopping>Shutdown initiated)"),
+    _rule(Step.NOTE, "Error: ", r"^(?P<cause>[\w.]*Error: (?!Engine core initialization failed).+)"),
     _rule(Step.UNIT_STARTED, "systemd", r"^systemd\[\d+\]: Started (?P<unit>.+?)\.?$"),
 )
 # The fields of a line of statistics, wherever in it they stand.

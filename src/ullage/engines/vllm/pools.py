@@ -20,6 +20,7 @@ from .size import longest
 
 PAGE = 16  # vLLM's default block, in tokens
 _FULL_PROMPT = (0, 19, 0)  # since then the whole prompt must fit at the door
+_ROUNDED = 0.0051  # the log rounds the concurrency to two decimals
 _V0_WATERMARK = 0.01  # SelfAttnBlockSpaceManager of V0
 _WAITS = "waits in the server's queue, behind the request at its head"
 _PREEMPTED = "output is not reserved: when no block is free, the newest request is preempted and recomputed"
@@ -185,7 +186,7 @@ def full_length_tokens(joined: Joined) -> Figure | None:
     if concurrency is None or length is None:
         return None
     tokens = int(concurrency.number * length.number)
-    if printed is not None and not stated_of(joined).is_divided:
+    if printed is not None and abs(printed.number - tokens) <= _ROUNDED * length.number:
         tokens = printed.count
     inputs = tuple(f for f in (concurrency, length, printed) if f)
     return derived("full_length_tokens", tokens, "tokens", inputs, "concurrency x max_model_len")

@@ -30,6 +30,11 @@ class Start:
     def ready(self) -> bool:
         return self.has(Step.READY) or self.has(Step.STATS)
 
+    @property
+    def is_offline_and_up(self) -> bool:
+        """An engine in a script prints no version of an API server, and nothing more once it has been initialized."""
+        return not self.has(Step.VERSION) and any("init_s" in e.values for e in self.events)
+
     @cached_property
     def args(self) -> Mapping[str, object]:
         """What was asked for, as far as it is printed."""
@@ -96,5 +101,5 @@ def _mark_overlap(starts: list[Start]) -> None:
         return
     before, opened = starts[-2:]
     over = any(before.has(step) for step in (Step.READY, Step.STATS, Step.TROUBLE, Step.STOPPED))
-    if before.args and not over and before.key != opened.key:
+    if before.args and not over and not before.is_offline_and_up and before.key != opened.key:
         before.overlaps = opened.overlaps = True
