@@ -204,6 +204,7 @@ BAD = {
     "nothing listens": (["limits", "http://127.0.0.1:1"], b"", 3, "nothing listens"),
     "a word that is no URL": (["limits", "http://"], b"", 2, "URL"),
     "a size that is none": (["limits", "-", "--at", "much"], START.encode(), 2, "not a size"),
+    "a size below nothing": (["limits", "-", "--at", "-5"], START.encode(), 2, "it is negative"),
     "half a token": (["limits", "-", "--at", "0.3"], START.encode(), 2, "whole number"),
     "a request without a prompt": (["limits", "-", "--request", "output=3"], START.encode(), 2, "prompt"),
     "an unknown option": (["limits", "-", "--att", "3"], b"", 2, "No such option"),

@@ -32,6 +32,49 @@ def test_a_table_keeps_to_the_page_and_loses_no_letter(rows: list[list[str]], wi
     assert sorted("".join(lines[1:]).replace(" ", "")) == sorted(letters)
 
 
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("term", "coloured"), [("dumb", False), ("xterm-256color", True)])
+def test_a_terminal_that_knows_no_escapes_gets_none(term: str, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with contextlib.redirect_stdout(Terminal()) as out:
+        page = Page()
+        page.heading("Findings")
+        page.say(("error", "bold red"), (" x", ""))
+        page.fact("label", "value", 23)
+        page.draw([[("██", "cyan")]])
+        page.show()
+    assert ("\x1b[" in out.getvalue()) == coloured
+
+
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [
+        ({"LC_ALL": "C"}, False),
+        ({"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, False),
+        ({"LC_ALL": "C.UTF-8"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),
+        ({"LC_ALL": "C", "PYTHONIOENCODING": "utf-8"}, True),
+    ],
+)
+def test_block_characters_are_for_locales_that_have_them(
+    environment: dict[str, str], shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG", "PYTHONIOENCODING"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with contextlib.redirect_stdout(Terminal()):
+        assert Page().can_show("█░") == shown
+        assert Page().can_show("plain")
+
+
 @given(ROWS)
 def test_a_table_that_fits_has_a_line_a_row(rows: list[list[str]]) -> None:
     needed = sum(max(map(len, column)) for column in zip(*rows, strict=True)) + 2 * len(rows[0])

@@ -30,6 +30,8 @@ def parse_bytes(text: str) -> int:
 def _split(text: str, units: str) -> tuple[str, str]:
     match = re.fullmatch(rf"\s*({_DIGITS}(?:\.[0-9]+)?)\s*({units})\s*", text, re.IGNORECASE | re.ASCII)
     if match is None:
+        if text.strip().startswith("-"):
+            raise ValueError(f"{text!r} is not a size: it is negative")
         raise ValueError(f"{text!r} is not a size")
     return match[1].replace(",", "").replace("_", ""), match[2].lower()
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tests.evidence import metrics
+from tests.evidence import argv, metrics
 from ullage.engines.read import read
+from ullage.report.rows import identity
 
 ONE, TWO = "http://10.0.0.1:30000", "http://10.0.0.2:30000"
+
+
+def test_a_router_whose_workers_are_not_known_does_not_say_that_it_has_none() -> None:
+    [router] = read([argv("llama-server --models-dir /models")])[0]
+    assert identity(router).split("  ")[2] == "workers not known"
 
 
 def test_the_names_of_2025_tell_the_workers_and_their_requests() -> None:

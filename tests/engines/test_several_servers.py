@@ -7,11 +7,21 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evidence import DAY, log, metrics, start
+from tests.evidence import DAY, document, failed, log, metrics, start
 from ullage.capacity.request import Shape
 from ullage.deployment import Deployment, answer, server_limits, total_context
 from ullage.engines.read import read
 from ullage.engines.server import Role, Server
+
+
+def test_endpoints_that_failed_for_one_reason_are_told_without_a_gap() -> None:
+    url = "http://127.0.0.1:8080"
+    props = {"default_generation_settings": {"n_ctx": 4096}, "total_slots": 2, "model_path": "/models/small.gguf"}
+    items = [document(url, "props", props), *(failed(url, topic, "401") for topic in ("metrics", "slots"))]
+    [server] = read(items)[0]
+    assert server.unread_words == "; not read: answered 401: /metrics, /slots"
+    [server] = read(items[:2])[0]
+    assert server.unread_words == "; metrics was not read: answered 401"
 
 
 def test_logs_of_two_hosts_with_one_name_and_port_stay_two_servers() -> None:

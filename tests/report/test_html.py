@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ullage.report.html as html
-from tests.evidence import READ_AT, argv, document, log, vllm_start
+from tests.evidence import READ_AT, argv, document, log, start, vllm_start
 from tests.report.pages import REPORTS
 from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
@@ -32,7 +32,7 @@ from ullage.engines.server import Role
 from ullage.evidence import Evidence
 from ullage.figure import Figure, Kind, Source, missing, read
 from ullage.findings.labels import KINDS
-from ullage.report.html.markup import data, tag, text
+from ullage.report.html.markup import data, prose, tag, text
 from ullage.report.html.numbers import Numbers
 from ullage.report.html.tanks import layers_of, tank
 from ullage.report.model import Report, report_on
@@ -264,6 +264,49 @@ def test_the_curve_is_in_the_page_for_the_script() -> None:
     assert "8,961 to 524,282: bound by decode: KV pool" in next(
         w for _, w in parsed("chain").all("ul", **{"class": "legend"})
     )
+
+
+def of_servers(*items: Evidence) -> Reader:
+    reader = Reader()
+    reader.feed(html.to_html(report_on(items)))
+    return reader
+
+
+def test_the_evidence_of_a_finding_on_several_servers_says_whose_each_figure_is() -> None:
+    reader = of_servers(*(log(f"{port}.log", *start(20_000, port=port, host="0.0.0.0")) for port in (30000, 30001)))
+    lists = [words for _, words in reader.all("ul", **{"class": "evidence"})]
+    assert any("of 30000.log" in words and "of 30001.log" in words for words in lists)
+
+
+def test_figures_of_one_name_say_where_each_was_read() -> None:
+    reader = of_servers(log("30000.log", *start(20_000)), log("30001.log", *start(60_000, port=30_001)))
+    [differs] = [
+        words for e, words in reader.all("ul", **{"class": "evidence"}) if words.count("max_total_num_tokens") == 2
+    ]
+    assert "in 30000.log" in differs
+    assert "in 30001.log" in differs
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        ("give -kvu beside -np 4, or -c 4 times as large", ["-kvu", "-np", "-c"]),
+        ("(--max-num-seqs 11 at most)", ["--max-num-seqs"]),
+        ("a non-flag, 3-4 and -5; --enable-metrics-for-all-schedulers is long", []),
+        ("a <b> --x & y", ["--x"]),
+    ],
+)
+def test_a_flag_is_kept_together_and_no_word_is_lost(words: str, flags: list[str]) -> None:
+    reader = Reader()
+    reader.feed(tag("p", prose(words)))
+    assert [inside for _, inside in reader.all("span", **{"class": "flag"})] == flags
+    assert reader.all("p")[0][1] == words
+
+
+def test_a_curve_of_one_number_is_said_and_not_drawn() -> None:
+    reader = of_servers(argv("llama-server -m m.gguf -c 8192 -np 4"))
+    assert "one number holds at all lengths, bound by slots" in next(w for _, w in reader.all("section", id="limits"))
+    assert not reader.all("figure", **{"class": "chart"})
 
 
 # Tanks

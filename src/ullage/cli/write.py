@@ -20,9 +20,15 @@ def write_whole(path: str, text: str) -> None:
             return
         _replace(target, text)
     except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror or error}", "name a file in a folder that exists"
-        ) from None
+        raise UsageError(f"cannot write {path}: {error.strerror or error}", _advice(target, error)) from None
+
+
+def _advice(target: Path, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return f"name a file in a folder that you may write to; {target.parent} is not"
+    if target.is_dir():
+        return "that is a folder: name a file in it"
+    return "name a file in a folder that exists" if not target.parent.is_dir() else "look at the disk"
 
 
 def _replace(target: Path, text: str) -> None:

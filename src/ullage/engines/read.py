@@ -126,7 +126,7 @@ def _with_unread(server: Server, items: Sequence[Evidence]) -> Server:
     """A server whose endpoints did not all answer says so wherever a figure is missing."""
     targets = {item.origin.target for item in server.evidence}
     unread = {
-        item.topic: failure.reason
+        item.topic or failure.reason: failure.reason
         for item, failure in failures(items, [server])
         if failure.status != "404" and item.origin.target in targets
     }

@@ -133,12 +133,15 @@ class Server:
     evidence: tuple[Evidence, ...] = ()
     workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
     notes: tuple[str, ...] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)  # endpoint -> why it could not be read
+    unread: Mapping[str, str] = field(default_factory=dict)  # endpoint, or the reason of several -> the reason
 
     @property
     def unread_words(self) -> str:
         """What could not be read, to be put behind the reason of a missing figure."""
-        return "".join(f"; {topic} was not read: {reason}" for topic, reason in self.unread.items())
+        return "".join(
+            f"; {topic} was not read: {reason}" if topic != reason else f"; not read: {reason}"
+            for topic, reason in self.unread.items()
+        )
 
     def figure(self, name: str, unit: str = "") -> Figure:
         """The trusted figure, or a missing one that says that nothing states it."""

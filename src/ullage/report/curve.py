@@ -61,6 +61,11 @@ class Curve(NamedTuple):
         """The most requests of any length: the height of the curve."""
         return max(point.high for point in self.points)
 
+    @property
+    def is_flat(self) -> bool:
+        """One number holds at all lengths, for what is admitted and for what is safe."""
+        return len({count for p in self.points for count in (p.admits, p.low, p.high, p.safe)}) < 2
+
     def at(self, prompt: int) -> Point:
         """The nearest point that is not longer: nothing that can be told apart changes between two points."""
         return self.points[max(0, bisect_right(self.points, prompt, key=lambda point: point.prompt) - 1)]

@@ -23,16 +23,21 @@ class Column(NamedTuple):
 
 
 class Page:
-    """At most 110 columns on a terminal, 80 in a pipe. Colours on a terminal only, and not with NO_COLOR."""
+    """At most 110 columns on a terminal, 80 in a pipe. Colours on a terminal only, and neither with NO_COLOR
+    nor with TERM=dumb.
+    """
 
     def __init__(self) -> None:
         self.width = _width()
         self.on_terminal = sys.stdout.isatty()
-        self._colours = self.on_terminal and not os.environ.get("NO_COLOR")
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        self._colours = self.on_terminal and not plain
         self._lines: list[str] = []
 
     def can_show(self, letters: str) -> bool:
-        """Does the encoding of the output have them?"""
+        """Does the encoding of the output have them, and the locale? Python writes UTF-8 in the C locale too."""
+        if _locale() in ("C", "POSIX") and not os.environ.get("PYTHONIOENCODING"):
+            return letters.isascii()
         try:
             letters.encode(sys.stdout.encoding or "ascii")
         except UnicodeError:
@@ -84,6 +89,11 @@ class Page:
     def _add(self, lines: Sequence[str], parts: Sequence[Part]) -> None:
         text = "\n".join(line.rstrip() for line in lines)
         self._lines += (_styled(text, parts) if self._colours else text).split("\n")
+
+
+def _locale() -> str:
+    """What the environment says of letters, in the order in which it counts (setlocale(3))."""
+    return next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
 
 
 def _fitting(widths: Sequence[int], page: int) -> list[int]:

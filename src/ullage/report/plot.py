@@ -17,7 +17,7 @@ _FLOOR = 0.6  # requests at the foot of the plot, so that one request still stan
 
 def plot(curve: Curve, width: int) -> list[list[Part]]:
     """Lines of styled words, none wider than `width`: the plot, its two axes, and which pool binds where."""
-    if curve.unknown or curve.first == curve.last:
+    if curve.unknown or curve.is_flat:
         return []
     margin = len(f"{curve.most:,}") + 3
     prompts = _prompts(curve, width - margin)

@@ -45,7 +45,8 @@ def who_runs(server: Server) -> tuple[str, ...]:
     """The model, the engine with its version, and the ranks; of a router its workers."""
     version = server.figure("version")
     if server.role is Role.ROUTER:
-        workers = f"{len(server.workers)} worker{'s' if len(server.workers) != 1 else ''}"
+        count = len(server.workers)
+        workers = f"{count} worker{'s' if count != 1 else ''}" if count else "workers not known"
         return (f"{server.engine} {version.value}" if version.known else server.engine, workers)
     engine = f"{server.engine} {version.value}" if version.known else f"{server.engine} (version not known)"
     counts = ((short, server.figure(name)) for name, short in _RANKS)

@@ -29,7 +29,10 @@ def print_report(report: Report, *, sources: bool = False, plot: bool | None = N
         page.say((identity(server), "bold"))
     if report.answers:
         wanted = page.on_terminal and page.width >= _PLOTTED if plot is None else plot
-        _limits(page, report, wanted and page.can_show("█░"))
+        shows = page.can_show("█░")
+        _limits(page, report, wanted and shows)
+        if plot and not shows:
+            page.say(("no plot: the locale or the encoding of the output has no block characters (UTF-8 has)", "dim"))
     for server in report.deployment.servers:
         _server(page, server)
     _findings(page, report.findings)

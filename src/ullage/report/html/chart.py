@@ -210,4 +210,5 @@ def _doubt(curve: Curve) -> Iterator[Html]:
 
 
 def no_curve(curve: Curve) -> Html:
-    return tag("p", tag("span", "No curve: ", class_="n missing"), curve.unknown or "one length only", class_="unknown")
+    why = curve.unknown or f"one number holds at all lengths, bound by {curve.points[0].binds}"
+    return tag("p", tag("span", "No curve: ", class_="n missing"), why, class_="unknown")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from ...figure import Figure
 from ...findings.base import CATALOGUE, Finding
 from ..rows import grouped
 from ..words import with_unit
-from .markup import Html, joined, tag
+from .markup import Html, joined, prose, tag
 from .numbers import Numbers
 
 
@@ -25,20 +27,31 @@ def _finding(group: Sequence[Finding], numbers: Numbers) -> Html:
     first = group[0]
     severity = tag("span", first.severity.value, class_=f"severity {first.severity.value}")
     where = ", ".join(finding.where for finding in group)
-    figures = [figure for finding in group for figure in finding.evidence]
-    evidence = (tag("li", f"{f.name} ", numbers.show(f, with_unit(f))) for f in dict.fromkeys(figures))
+    evidence = (
+        tag("li", f"{f.name} ", numbers.show(f, with_unit(f)), tag("small", f" {of}") if of else "")
+        for f, of in _whose(group)
+    )
     return tag(
         "li",
         tag("h3", severity, CATALOGUE[first.id].title),
         tag("p", f"{where}; {first.confidence.value} confidence; ", tag("code", first.id), class_="where-found"),
-        tag("p", first.says),
-        tag("p", first.advice, class_="advice"),
+        tag("p", prose(first.says)),
+        tag("p", prose(first.advice), class_="advice"),
         tag("ul", *evidence, class_="evidence"),
         _page(first.id),
     )
 
 
+def _whose(group: Sequence[Finding]) -> list[tuple[Figure, str]]:
+    """Each figure once, with the server it is of, or where it was read, where there are several of that name."""
+    found = {figure: finding.where for finding in group for figure in finding.evidence}
+    names = Counter(figure.name for figure in found)
+    if len(group) > 1:
+        return [(figure, f"of {where}") for figure, where in found.items()]
+    return [(f, f"in {f.source.evidence}" if names[f.name] > 1 and f.source else "") for f in found]
+
+
 def _page(id: str) -> Html:
     """What `ullage explain` says of it."""
-    paragraphs = (tag("p", " ".join(part.split()).replace("`", "")) for part in CATALOGUE[id].page.split("\n\n"))
+    paragraphs = (tag("p", prose(" ".join(part.split()).replace("`", ""))) for part in CATALOGUE[id].page.split("\n\n"))
     return tag("details", tag("summary", "What it means"), joined(*paragraphs))

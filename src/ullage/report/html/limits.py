@@ -8,7 +8,7 @@ from ..curve import Curve
 from ..model import Report
 from ..rows import Row, consequences, rows_of, sums
 from .chart import Mark, chart, no_curve, pool_in
-from .markup import Html, joined, tag
+from .markup import Html, joined, prose, tag
 from .numbers import Numbers
 
 
@@ -29,9 +29,9 @@ def limits_section(report: Report, curves: Sequence[Curve], looks: dict[str, int
 
 
 def _limits(curve: Curve, rows: Sequence[Row], asked: Sequence[str], looks: dict[str, int], numbers: Numbers) -> Html:
-    picture = chart(curve, list(_marks(rows)), looks) if len(curve.points) > 1 else no_curve(curve)
+    picture = chart(curve, list(_marks(rows)), looks) if not curve.is_flat else no_curve(curve)
     remarks = [*sums(rows, asked), *consequences(rows)]
-    told = tag("ul", *(tag("li", remark) for remark in remarks), class_="remarks") if remarks else Html("")
+    told = tag("ul", *(tag("li", prose(remark)) for remark in remarks), class_="remarks") if remarks else Html("")
     return tag("div", picture, tag("div", _table(rows, looks, numbers), told), class_="limits")
 
 

@@ -9,6 +9,8 @@ from html import escape
 # What no HTML document may hold, and what would turn the direction of the words around it.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_FLAG = re.compile(r"((?<![^\s(])--?[A-Za-z][\w-]{0,24}(?![\w-]))")
+
 
 class Html(str):
     """A piece of markup."""
@@ -38,6 +40,12 @@ def void(name: str, **attributes: Attribute) -> Html:
 
 def joined(*children: str) -> Html:
     return Html("".join(map(text, children)))
+
+
+def prose(words: str) -> Html:
+    """A sentence whose flags (`-kvu`) do not break after their hyphens."""
+    parts = _FLAG.split(words)
+    return joined(*(tag("span", part, class_="flag") if _FLAG.fullmatch(part) else part for part in parts))
 
 
 def data(value: object) -> Html:

@@ -9,7 +9,7 @@ from ...engines.server import Role, Server, Setting
 from ...figure import Figure
 from ..rows import host_cache, router_usage, who_runs
 from ..words import value_of
-from .markup import Html, joined, tag
+from .markup import Html, joined, prose, tag
 from .numbers import Numbers
 from .tanks import level_in, tank
 
@@ -49,7 +49,7 @@ def _settings(server: Server, numbers: Numbers) -> Iterator[Html]:
     yield tag("p", "  ·  ".join(who_runs(server)), class_="who-runs")
     if server.role is Role.ROUTER:
         asked = ((s.label, numbers.show(s.requested, unit=True)) for s in server.settings)
-        yield _facts([*asked, *router_usage(server), *(("note", note) for note in server.notes)])
+        yield _facts([*asked, *router_usage(server), *(("note", prose(note)) for note in server.notes)])
         return
     names = ("", "asked for", "in effect")
     head = (
@@ -58,7 +58,9 @@ def _settings(server: Server, numbers: Numbers) -> Iterator[Html]:
     )
     rows = (_setting(setting, numbers) for setting in server.settings)
     yield tag("div", tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows)), class_="scroll")
-    yield _facts([*_of_a_request(server, numbers), *host_cache(server), *(("note", note) for note in server.notes)])
+    yield _facts(
+        [*_of_a_request(server, numbers), *host_cache(server), *(("note", prose(note)) for note in server.notes)]
+    )
 
 
 def _setting(setting: Setting, numbers: Numbers) -> Html:
