@@ -12,7 +12,7 @@ from .log_needles import needles_of
 
 MIB = 2**20
 _ALL_UP_TO = 16 * MIB
-_SAMPLE = MIB
+_SAMPLE = MIB // 4
 _FEW = 0.01  # of the most: what a program prints in common with others
 
 

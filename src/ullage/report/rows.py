@@ -70,7 +70,7 @@ def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
     deployment = report.deployment
     if deployment.is_chain:
         shares = _shares_prefixes(deployment.of(Role.DECODE))
-        rows = [_row(a, a.chain, a.chain.binds, shares) for a in report.answers if a.chain]
+        rows = [_row(a, a.chain, _binds(a.chain), shares) for a in report.answers if a.chain]
         return [("Parallel requests, prefill to decode", rows)]
     servers = deployment.workers
     titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
@@ -79,8 +79,12 @@ def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
 
 def _server_row(answer: Answer, server: Server) -> Row:
     found = answer.by_server[server.name]
-    binds = found.binds if found.binds == found.safe_binds else f"{found.binds}; safe: {found.safe_binds}"
-    return _row(answer, found, binds, _shares_prefixes((server,)))
+    return _row(answer, found, _binds(found), _shares_prefixes((server,)))
+
+
+def _binds(found: Limits | ChainLimits) -> str:
+    """What binds; and what binds the safe number, where that is another."""
+    return found.binds if found.binds == found.safe_binds else f"{found.binds}; safe: {found.safe_binds}"
 
 
 def _row(answer: Answer, found: Limits | ChainLimits, binds: str, shares: bool) -> Row:
