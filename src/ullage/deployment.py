@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from .capacity.chain import ChainLimits, chain
@@ -23,8 +23,7 @@ _NO_CHAIN_VLLM = (
 _INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context that it comes from
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(NamedTuple):
     """What was found. Prefill and decode servers together are one chain; anything else answers for itself."""
 
     servers: tuple[Server, ...]

@@ -68,7 +68,7 @@ def _window_demands(draw: st.DrawFn) -> Demand:
 
 
 def _slot_demands() -> st.SearchStrategy[Demand]:
-    return st.builds(Demand, st.just(0), fixed=st.integers(0, 4))
+    return st.integers(0, 4).map(lambda slots: Demand(0, fixed=slots))
 
 
 @st.composite

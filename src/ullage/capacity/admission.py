@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .demand import Holds
@@ -36,7 +35,6 @@ class Rule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class FitsNow:
     """A request is let in while what it holds at admission is free; nothing is kept back for its growth."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..units import ceil_to, floor_to
 from .request import Shape
@@ -34,8 +33,7 @@ class Holds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """Units of a pool that a request holds at a length: fixed + per_token x tokens, rounded up to the page.
 
     `window`: tokens beyond it are given back, so the demand stops growing there. `shares`: a common prefix is held once
@@ -75,8 +73,7 @@ class Demand:
         return floor_to(shape.shared, tokens_a_page.numerator) if tokens_a_page.denominator == 1 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(NamedTuple):
     """What a request holds in several groups of layers that draw on one pool."""
 
     groups: tuple[Demand, ...]

@@ -8,8 +8,9 @@ URL.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ..evidence import Evidence, Failure, Origin
 from ..masking import Masker
@@ -27,8 +28,7 @@ _METRICS = "metrics"
 WHOLE_SERVER = ("refused", "dns", "unreachable", "tls", "timeout")
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """`paths` are alternatives, the newest name first. `unless`: ask only where the endpoints of these topics are not
     there.
     """
@@ -38,8 +38,7 @@ class Endpoint:
     unless: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(NamedTuple):
     target: str  # as the caller named it
     base: str
     endpoint: Endpoint
@@ -64,7 +63,7 @@ def read_servers(
     """
     reader = _Reader(access_for, masker)
     questions = [q for base in dict.fromkeys(bases) for q in _questions(base, endpoints, pages.get(base))]
-    first = reader.ask([replace(q, paths=q.paths[:1]) for q in questions if not q.endpoint.unless])
+    first = reader.ask([q._replace(paths=q.paths[:1]) for q in questions if not q.endpoint.unless])
     repeated = [question for question in _to_repeat(questions, first, telling) for _ in range(AGAIN)]
     second = reader.ask([*repeated, *_second_round(questions, first)])  # side by side: they meet different servers
     found = [_best(first, second, question) for question in questions]
@@ -76,7 +75,7 @@ def _questions(target: str, endpoints: Sequence[Endpoint], page: str | None) -> 
     base, asked = split_path(target, [path for endpoint in endpoints for path in endpoint.paths])
     if asked:
         endpoint = next(e for e in endpoints if asked in e.paths)
-        questions = [_Question(target, base, replace(endpoint, unless=()), (asked,))]
+        questions = [_Question(target, base, endpoint._replace(unless=()), (asked,))]
     else:
         questions = [_Question(target, base, endpoint, endpoint.paths) for endpoint in endpoints]
     if page is None:
@@ -139,11 +138,11 @@ def _second_round(questions: list[_Question], first: Answers) -> list[_Question]
     }
     again = []
     for question in questions:
-        earlier = first.get(replace(question, paths=question.paths[:1]))
+        earlier = first.get(question._replace(paths=question.paths[:1]))
         if earlier is None and not any((question.base, topic) in done for topic in question.endpoint.unless):
             again.append(question)
         elif earlier and _status(earlier[0]) in NOT_THERE and question.paths[1:]:
-            again.append(replace(question, paths=question.paths[1:]))
+            again.append(question._replace(paths=question.paths[1:]))
     return again
 
 
@@ -151,7 +150,7 @@ def _to_repeat(questions: list[_Question], first: Answers, telling: Sequence[str
     """Of each server, the best of the telling questions that were answered."""
     best: dict[str, _Question] = {}
     for topic in telling:
-        for question in (replace(q, paths=q.paths[:1]) for q in questions if q.endpoint.topic == topic):
+        for question in (q._replace(paths=q.paths[:1]) for q in questions if q.endpoint.topic == topic):
             if question in first and not first[question][0].failed:
                 best.setdefault(question.base, question)
     return list(best.values())
@@ -159,8 +158,8 @@ def _to_repeat(questions: list[_Question], first: Answers, telling: Sequence[str
 
 def _best(first: Answers, second: Answers, question: _Question) -> Evidence | None:
     """The first that was there, in the order of the paths; else the first."""
-    heads = first.get(replace(question, paths=question.paths[:1]), [])
-    tails = second.get(replace(question, paths=question.paths[1:]), []) or second.get(question, [])
+    heads = first.get(question._replace(paths=question.paths[:1]), [])
+    tails = second.get(question._replace(paths=question.paths[1:]), []) or second.get(question, [])
     items = heads + tails
     return next((item for item in items if _status(item) not in NOT_THERE), items[0] if items else None)
 

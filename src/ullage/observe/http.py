@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from http.client import HTTPConnection, HTTPResponse, IncompleteRead
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from ..evidence import Content, Evidence, Failure, Origin
@@ -44,8 +44,7 @@ class Access:
     max_bytes: int = 32 * 2**20
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     status: int
     phrase: str
     location: str

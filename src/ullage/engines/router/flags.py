@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from ...evidence import Argv, Evidence
 from ...figure import Figure, Source, configured, default
@@ -35,8 +35,7 @@ def is_router(words: Sequence[str]) -> bool:
     return bool(plain) and plain[0].rsplit("/", 1)[-1] in ("sglang-router", "smg", "sgl-model-gateway", "sgl-router")
 
 
-@dataclass(frozen=True, slots=True)
-class RouterFlags:
+class RouterFlags(NamedTuple):
     figures: Mapping[str, Figure]
     prefill: tuple[str, ...]
     decode: tuple[str, ...]

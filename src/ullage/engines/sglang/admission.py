@@ -6,8 +6,8 @@ Each is checked against a replay of the engine's own loop in tests/replay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from ...capacity.admission import Admitted, spelled
 from ...capacity.demand import Holds
@@ -21,8 +21,7 @@ RESERVED_DECODE_TOKENS = 512  # --num-reserved-decode-tokens
 _NEVER = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeReserve:
+class DecodeReserve(NamedTuple):
     """Decode role (disaggregation/decode.py, 0035ca42): a request leaves the prealloc queue while
 
         max(ceil_page(prompt) + R, prompt + min(max_new, clip) - retractable) <= free - max(R * active, need_single)
@@ -65,8 +64,7 @@ class DecodeReserve:
         return running, transfer
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
+class _Sum(NamedTuple):
     """slope * k + fixed, from k = start on."""
 
     slope: int
@@ -88,8 +86,7 @@ def _first_failing(sums: Sequence[_Sum], size: int) -> int:
     return min(s.first_above(size) for s in sums)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRatio:
+class TokenRatio(NamedTuple):
     """Aggregated server (managers/schedule_policy.py): the candidate counts in full, the running at a ratio that moves.
 
         uncached prompt + min(max_new, clip) + page < free - sum over running of ratio * min(max_new - generated, clip)
@@ -129,7 +126,6 @@ class TokenRatio:
         return _first_reaching(demand.admitted(shape) + ratio * future, room)
 
 
-@dataclass(frozen=True, slots=True)
 class PrefillPass:
     """Prefill role: the same test with max_new forced to 1, and requests hold their prompt until its transfer has
     ended.

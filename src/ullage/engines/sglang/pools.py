@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from ...capacity.admission import FitsNow, Rule
 from ...capacity.demand import Demand
@@ -31,8 +32,7 @@ _WAITS = {
 _RETRACTED = "output is not reserved: when the pool is full, the newest requests are retracted and recomputed"
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """What the pools need to know of the model and the page."""
 
     page: Figure
