@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..deployment import reach_of, total_context
 from ..engines.server import Role, Server, Setting
+from ..figure import Kind
 from ..findings.base import Confidence, Finding, Severity
 from .model import Report
 from .page import Column, Page, Part
@@ -87,7 +88,7 @@ def _server(page: Page, server: Server) -> None:
 
 def _setting_table(page: Page, server: Server) -> None:
     columns = [Column(""), Column("asked for", right=True), Column("in effect", right=True), Column("")]
-    shown = [s for s in server.settings if s.effective.known or s.requested.known]
+    shown = [s for s in server.settings if _is_stated(s)]
     rows = [(s.label, value_of(s.requested), value_of(s.effective), _mark(s)) for s in shown]
     if rows:
         page.table(columns, rows, [(_mark(s), "yellow" if s.differs else "dim") for s in shown])
@@ -98,6 +99,14 @@ def _setting_table(page: Page, server: Server) -> None:
     if reasons:
         told = "; ".join(f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items())
         page.fact("not stated", told, _LABEL)
+
+
+def _is_stated(setting: Setting) -> bool:
+    """A default tells something only where the arguments are shown, and do not set it."""
+    asked, effective = setting.requested, setting.effective
+    if effective.kind is Kind.DEFAULT:
+        return asked.known or asked.note.startswith("not set")
+    return asked.known or effective.known
 
 
 def _mark(setting: Setting) -> str:
