@@ -71,6 +71,8 @@ OVERCOMMIT = (
 )
 PROPS = {"default_generation_settings": {"n_ctx": 4096}, "total_slots": 2, "model_path": "/models/small.gguf"}
 
+SLOTS = [{"id": i, "n_ctx": 4096, "is_processing": True, "n_prompt_tokens": 130} for i in range(2)]
+
 
 def waiting(count: int) -> tuple[str, ...]:
     return ("llamacpp:requests_processing 2", f"llamacpp:requests_deferred {count}")
@@ -81,6 +83,13 @@ DEFERRED = (
         fires=(document(URL, "props", PROPS), metrics(URL, *waiting(3))),
         silent=(document(URL, "props", PROPS), metrics(URL, *waiting(0))),
         says=("3 wait while 2 of 2 slots work",),
+        advice="-np 4",
+        severity=Severity.WARNING,
+    ),
+    Scenario(  # no source tells whether the slots share one pool, so that its size is a range
+        fires=(document(URL, "props", PROPS), document(URL, "slots", SLOTS), metrics(URL, *waiting(3))),
+        silent=(document(URL, "props", PROPS), document(URL, "slots", SLOTS), metrics(URL, *waiting(0))),
+        says=("the requests hold 260 of 4,096 to 8,192 cells",),
         advice="-np 4",
         severity=Severity.WARNING,
     ),

@@ -91,3 +91,8 @@ def rule(id: str, severity: Severity, title: str) -> Callable[[Check], Check]:
         return check
 
     return enter
+
+
+def in_words(count: Figure) -> str:
+    """`8`, or `1 to 4` where it is a range."""
+    return f"{count.count:,}" if count.least == count.most else f"{count.least:,.0f} to {count.most:,.0f}"

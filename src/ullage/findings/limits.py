@@ -9,7 +9,7 @@ from ..capacity.request import Shape
 from ..deployment import Deployment, reach_of, server_limits
 from ..engines.server import Role, Server, Setting
 from ..figure import Figure
-from .base import Hit, Severity, rule
+from .base import Hit, Severity, in_words, rule
 from .levers import levers_of
 
 _INPUT_MARGIN = 8  # tokens by which an input limit may lie below the context or pool that it comes from
@@ -83,15 +83,10 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
         if server.engine != "llama.cpp" or safe.most < found.admits.count:
             yield Hit(
                 server.name,
-                f"with no max_tokens named, {_told(safe)} chat requests are safe in parallel: one full context each",
+                f"with no max_tokens named, {in_words(safe)} chat requests are safe in parallel: one full context each",
                 (server.default_output, safe),
                 f"name max_tokens in the clients, or set {levers_of(server).output}",
             )
-
-
-def _told(count: Figure) -> str:
-    """`8`, or `1 to 4` where it is a range."""
-    return f"{count.count:,}" if count.least == count.most else f"{count.least:,.0f} to {count.most:,.0f}"
 
 
 def _chat_prompt(server: Server) -> int:

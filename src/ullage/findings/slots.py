@@ -8,7 +8,7 @@ from ..capacity.pool import Pool
 from ..deployment import Deployment, total_context
 from ..engines.server import Server
 from ..figure import Figure, derived
-from .base import Hit, Severity, rule
+from .base import Hit, Severity, in_words, rule
 
 
 def _pool(server: Server, name: str) -> Pool | None:
@@ -108,6 +108,6 @@ def _all_work(server: Server) -> str:
 
 def _cells_held(server: Server) -> str:
     pool = total_context(server)
-    cells = f" of {pool.count:,} cells" if pool.known else ""
+    cells = f" of {in_words(pool)} cells" if pool.known else ""
     used = next((level.used for level in server.levels if level.pool == "KV pool" and level.used.known), None)
     return f"; the requests hold {used.count:,}{cells}" if used is not None else ""
