@@ -48,7 +48,7 @@ class Output(NamedTuple):
     finish: Finish | None = None
 
 
-class Refused(UllageError):
+class RefusedError(UllageError):
     """A request that is turned away at the door, with the HTTP status of the answer."""
 
     def __init__(self, message: str, status: int) -> None:
