@@ -1,0 +1,1 @@
+"""The loops of the three roles: who runs next."""

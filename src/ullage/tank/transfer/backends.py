@@ -1,0 +1,13 @@
+"""Transfer backends by name."""
+
+from __future__ import annotations
+
+from ...errors import UllageError
+from .movers import Kv, Mover, TcpMover
+
+
+def mover_of(name: str, kv: Kv) -> Mover:
+    """Raises UllageError where a backend is not known."""
+    if name == "tcp":
+        return TcpMover(kv)
+    raise UllageError(f"no transfer backend is called {name}", "--disaggregation-transfer-backend tcp")
