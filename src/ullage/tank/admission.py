@@ -14,8 +14,7 @@ from collections.abc import Iterable
 
 from .kv_pool import KvPool
 from .pages import ceil_page
-from .runner import Piece
-from .sequence import Sequence
+from .sequence import Piece, Sequence
 
 
 class PrefillPass:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +15,7 @@ from .pace import Clock
 from .request import Finish
 from .request_table import RequestTable
 from .sampling import next_token
-from .sequence import Sequence
-
-
-class Piece(NamedTuple):
-    """The next `tokens` of a sequence, uncomputed so far."""
-
-    sequence: Sequence
-    tokens: int
+from .sequence import Piece, Sequence
 
 
 class Runner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .pages import ceil_div
 from .request import Bootstrap, Finish, Output, Sampling
@@ -91,6 +91,13 @@ class Sequence:
         kept, self._withheld = self._withheld or [], None
         for output in kept if withheld else ():
             self.sink(output)
+
+
+class Piece(NamedTuple):
+    """The next `tokens` of a sequence, uncomputed so far."""
+
+    sequence: Sequence
+    tokens: int
 
 
 class Times:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..runner import Piece
-from ..sequence import Sequence
+from ..sequence import Piece, Sequence
 
 
 class Meter:

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 from ..admission import PrefillPass
 from ..observer import PrefillBatch
-from ..runner import Piece
-from ..sequence import Sequence
+from ..sequence import Piece, Sequence
 from .room import Room
 
 
