@@ -65,6 +65,7 @@ demo: venv ## Show ullage at work
 
 lock: $(LOCK_VENV)/.installed ## Refresh requirements/*.txt from requirements/*.in
 	$(COMPILE) requirements/core.in --output-file requirements/core.txt
+	$(COMPILE) requirements/tank.in --output-file requirements/tank.txt
 	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
 
 $(LOCK_VENV)/.installed:
