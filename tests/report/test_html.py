@@ -261,7 +261,7 @@ def test_the_curve_is_in_the_page_for_the_script() -> None:
     told = json.loads(words)
     assert told["points"][0][:2] == [256, 256]
     assert told["binds"] == ["decode: request slots", "decode: KV pool"]
-    assert "8,961 to 524,282: bound by decode: KV pool" in next(
+    assert "8,961 to 524,281: bound by decode: KV pool" in next(
         w for _, w in parsed("chain").all("ul", **{"class": "legend"})
     )
 

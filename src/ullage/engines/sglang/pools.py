@@ -280,10 +280,17 @@ def ceilings_of(joined: Joined) -> tuple[Ceiling, ...]:
     )
     found = [Ceiling("context length", context, refused), Ceiling("KV pool", pool, refused)]
     if (limit := joined.effective.get("max_req_input_len")) is not None:
-        found.append(Ceiling("input limit of the server", limit, refused))
+        found.append(Ceiling("input limit of the server", _below(limit), refused))
     if joined.role is Role.PREFILL and (cap := _window_cap(joined)) is not None:
         found.append(cap)
     return tuple(found)
+
+
+def _below(limit: Figure) -> Figure:
+    """The engine turns away a prompt that is as long as the limit (managers/utils.py, validate_input_length)."""
+    return derived(
+        "longest_prompt", limit.count - 1, "tokens", (limit,), "a prompt must be shorter than max_req_input_len"
+    )
 
 
 def _asked_context(joined: Joined) -> Figure:
