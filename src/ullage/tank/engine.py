@@ -17,6 +17,7 @@ from .config import ServerArgs
 from .figures import Counters, EngineFacts, Loads
 from .memory import size_memory
 from .model.load import Loaded
+from .model.tokenizer import Detokenizer
 from .observer import Observer, Silent
 from .request import Bootstrap, Finish, Output, RefusedError, Sampling
 from .roles import Links, role_of
@@ -109,7 +110,7 @@ class Engine:
         if (bootstrap is None) != (self.facts.role == "unified"):
             wanted = "no bootstrap room" if bootstrap else "bootstrap_host, bootstrap_port and bootstrap_room"
             raise RefusedError(f"this is a {self.facts.role} worker: it takes requests with {wanted}", 400)
-        text = TextStream(self.loaded.tokenizer.detokenizer(), sampling.stop)
+        text = TextStream(Detokenizer(self.loaded.tokenizer), sampling.stop)
         return Sequence(
             list(prompt_ids), sampling, bootstrap, text, lambda output: self._outbox.append((outputs, output))
         )
