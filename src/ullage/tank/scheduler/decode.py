@@ -64,7 +64,7 @@ class Decode:
         while self._waiting and len(self._running) < self._room.facts.max_running_requests:
             self._running.append(self._waiting.popleft())
         if not self._running:
-            self._room.meter.idle()
+            self._room.idle()
             return False
         self._decode()
         return True

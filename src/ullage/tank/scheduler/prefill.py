@@ -50,7 +50,7 @@ class Prefill:
         for sequence in done or []:
             self._send(sequence)
         if done is None:
-            self._room.meter.idle()
+            self._room.idle()
         return done is not None
 
     def claimed(self, number: int) -> None:

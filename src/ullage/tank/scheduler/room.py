@@ -37,7 +37,8 @@ class Room:
         self.counters = Counters()
         self.pool = KvPool(kv, facts.page_size, prefix_cache=caches)
         self.table = RequestTable(slots, -(-facts.context_len // facts.page_size))
-        self.runner = Runner(loaded, self.pool, self.table, Clock(args.pace), self.counters)
+        self.clock = Clock(args.pace)
+        self.runner = Runner(loaded, self.pool, self.table, self.clock, self.counters)
         self.ratio = NewTokenRatio(args.schedule_conservativeness)
         self.meter = Meter()
 
@@ -83,6 +84,11 @@ class Room:
         sequence.finish = Finish("abort", message=message, status=status)
         sequence.tell((), "")
         self.end(sequence)
+
+    def idle(self) -> None:
+        """There is nothing to run."""
+        self.meter.idle()
+        self.clock.idle()
 
     def loads(self) -> Loads:
         pool = self.pool

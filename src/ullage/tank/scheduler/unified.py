@@ -44,7 +44,7 @@ class Unified:
         elif self._running:
             self._decode()
         else:
-            self._room.meter.idle()
+            self._room.idle()
             return False
         return True
 
