@@ -17,13 +17,23 @@ from .limits import limits
 
 class DefaultToLimits(click.Group):
     """`ullage http://host:30000` means `ullage limits http://host:30000`; a word that is no target is an unknown
-    command.
+    command. The tank is imported when it is asked for.
     """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "tank"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "tank":
+            return super().get_command(ctx, cmd_name)
+        from .tank import tank
+
+        return tank
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
             args = ["limits"]
-        elif args[0] not in self.commands and args[0] not in ("--help", "--version", "-h"):
+        elif args[0] not in self.list_commands(ctx) and args[0] not in ("--help", "--version", "-h"):
             args = ["limits", *args]
         return super().parse_args(ctx, args)
 
@@ -37,6 +47,7 @@ def ullage() -> None:
     ullage limits http://localhost:8000 --follow    ask a router and its workers
     ullage limits startup.log metrics.txt           read what a colleague captured
     ullage explain pool-below-context               what a finding or a figure means
+    ullage tank up                                  a small deployment of its own, to try it on
     """
 
 
