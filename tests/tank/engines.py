@@ -117,7 +117,5 @@ def run(scenario: Callable[[], Awaitable[None]], seconds: float = 60) -> None:
 def is_empty(engine: Engine) -> bool:
     """Nobody is here, and every page that is not free is cache."""
     loads = engine.loads()
-    return loads.used_tokens == 0 and not any(
-        [loads.running, loads.waiting, loads.bootstrap_queue, loads.inflight_queue, loads.prealloc_queue]
-        + [loads.transfer_queue, loads.retracted_queue]
-    )
+    queues = (loads.bootstrap_queue, loads.inflight_queue, loads.prealloc_queue, loads.transfer_queue)
+    return not any([loads.used_tokens, loads.running, loads.waiting, loads.retracted_queue, *queues])

@@ -199,8 +199,8 @@ def test_a_decode_pool_that_is_full_makes_them_wait_and_all_are_served() -> None
 
 def test_what_waits_too_long_for_pages_is_given_up() -> None:
     async def scenario() -> None:
-        asked = {"max_running_requests": 1, "disaggregation_decode_extra_slots": 0, "bootstrap_timeout_s": 0.2}
-        async with pair(**asked, pace=Pace(0, 0.01)) as workers:
+        one_slot = {"max_running_requests": 1, "disaggregation_decode_extra_slots": 0}
+        async with pair({}, **one_slot, bootstrap_timeout_s=0.2, pace=Pace(0, 0.01)) as workers:
             first = asyncio.create_task(workers.ask([1], Sampling(60, temperature=0, ignore_eos=True)))
             await until(lambda: workers.decode.loads().running == 1)
             answer = await workers.ask([2], GREEDY)

@@ -216,7 +216,9 @@ def test_layouts_that_differ() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("words", [b"", b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"[1]\n", b'{"room": "x"}\n', b"\xff\xfe\n"])
+@pytest.mark.parametrize(
+    "words", [b"", b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"[1]\n", b'{"room": "x"}\n', b"\xff\xfe\n"]
+)
 def test_strangers_on_the_port_do_no_harm(words: bytes) -> None:
     async def scenario(pair: Pair) -> None:
         reader, writer = await asyncio.open_connection(HOST, pair.port)

@@ -9,7 +9,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from collections.abc import Sequence as Listed
 from typing import Any, Protocol
 
@@ -80,7 +80,7 @@ class Engine:
 
     async def generate(
         self, prompt_ids: Listed[int], sampling: Sampling, bootstrap: Bootstrap | None = None
-    ) -> AsyncIterator[Output]:
+    ) -> AsyncGenerator[Output, None]:
         """What each step adds, until an output has `finish`. Closing it aborts the request. Raises RefusedError."""
         outputs: asyncio.Queue[Output] = asyncio.Queue()
         sequence = self._sequence(prompt_ids, sampling, bootstrap, outputs)

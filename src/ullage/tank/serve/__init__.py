@@ -1,0 +1,1 @@
+"""A worker's HTTP surface, in SGLang's names and shapes."""

@@ -1,0 +1,71 @@
+"""How full a worker is: /v1/loads, and its predecessor /get_load."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ... import __version__
+from ..config import GIB
+from ..engine import Engine
+
+
+def v1_loads(engine: Engine) -> dict[str, Any]:
+    load = _load(engine)
+    totals = ("num_running_reqs", "num_waiting_reqs", "num_used_tokens", "token_usage", "gen_throughput")
+    return {
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "version": __version__,
+        "dp_rank_count": 1,
+        "loads": [load],
+        "aggregate": {name: load[name] for name in totals},
+    }
+
+
+def get_load(engine: Engine) -> list[dict[str, Any]]:
+    load = _load(engine)
+    waiting = load["num_waiting_reqs"]
+    return [
+        {
+            "dp_rank": 0,
+            "num_reqs": load["num_running_reqs"] + waiting,
+            "num_waiting_reqs": waiting,
+            "num_tokens": load["num_total_tokens"],
+            "num_pending_tokens": engine.loads().queued_tokens,
+            "ts_tic": time.monotonic(),
+        }
+    ]
+
+
+def _load(engine: Engine) -> dict[str, Any]:
+    """On a decode worker those in the prealloc, transfer and retracted queues wait too."""
+    now, facts = engine.loads(), engine.facts
+    waiting = now.waiting + now.prealloc_queue + now.transfer_queue + now.retracted_queue
+    return {
+        "dp_rank": 0,
+        "num_running_reqs": now.running,
+        "num_waiting_reqs": waiting,
+        "num_used_tokens": now.used_tokens,
+        "num_total_tokens": now.used_tokens + now.queued_tokens,
+        "max_total_num_tokens": facts.max_total_num_tokens,
+        "max_running_requests": facts.max_running_requests,
+        "token_usage": round(now.token_usage, 4),
+        "gen_throughput": round(now.gen_throughput, 2),
+        "cache_hit_rate": round(now.cache_hit_rate, 4),
+        "utilization": round(now.running / facts.max_running_requests, 4),
+        "memory": {
+            "weight_gb": round(facts.weight_bytes / GIB, 2),
+            "kv_cache_gb": round(facts.kv_cache_bytes / GIB, 2),
+            "graph_gb": 0,
+            "token_capacity": facts.max_total_num_tokens,
+        },
+        "disaggregation": {
+            "mode": "null" if facts.role == "unified" else facts.role,
+            "prefill_bootstrap_queue_reqs": now.bootstrap_queue,
+            "prefill_inflight_queue_reqs": now.inflight_queue,
+            "decode_prealloc_queue_reqs": now.prealloc_queue,
+            "decode_transfer_queue_reqs": now.transfer_queue,
+            "decode_retracted_queue_reqs": now.retracted_queue,
+        },
+        "queues": {"waiting": now.waiting, "grammar": 0, "paused": 0, "retracted": now.retracted_queue},
+    }
