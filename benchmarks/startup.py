@@ -14,14 +14,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ullage.demo import deployment
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, its neighbours are not found else
+from tests.replayed import deployment
 
 _ULLAGE = str(Path(sys.executable).with_name("ullage"))
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
-    servers = [server.url for server in deployment()]
+    with deployment() as servers:
+        _measure([server.url for server in servers], rounds)
+
+
+def _measure(servers: Sequence[str], rounds: int) -> None:
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
         "ullage --version": [_ULLAGE, "--version"],

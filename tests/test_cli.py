@@ -17,7 +17,8 @@ import pytest
 
 import ullage
 import ullage.findings.catalogue  # enters the rules
-from ullage import demo
+from tests import replayed
+from tests.replayed import Replay
 from ullage.findings.base import CATALOGUE
 
 SCHEMA = json.loads(Path(ullage.__file__).with_name("report").joinpath("limits.schema.json").read_text())
@@ -37,37 +38,34 @@ def run(*words: str, stdin: bytes = b"", **environment: str) -> subprocess.Compl
 
 
 @pytest.fixture(scope="module")
-def deployment() -> Iterator[tuple[demo.Replay, demo.Replay, demo.Replay]]:
-    servers = demo.deployment()
-    yield servers
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+def deployment() -> Iterator[tuple[Replay, Replay, Replay]]:
+    with replayed.deployment() as servers:
+        yield servers
 
 
 def data(*words: str) -> Any:
     return json.loads(run("limits", "--json", *words).stdout)
 
 
-def test_a_router_is_followed_to_its_workers(deployment: tuple[demo.Replay, ...]) -> None:
+def test_a_router_is_followed_to_its_workers(deployment: tuple[Replay, ...]) -> None:
     alone, followed = data(deployment[0].url), data(deployment[0].url, "--follow")
     assert [s["role"] for s in alone["servers"]] == ["router"]
     assert [s["role"] for s in followed["servers"]] == ["prefill", "decode", "router"]
     assert {row["label"]: row["admits"]["value"] for row in followed["chain"]}["full"] == 4
 
 
-def test_the_json_is_what_its_schema_says(deployment: tuple[demo.Replay, ...]) -> None:
+def test_the_json_is_what_its_schema_says(deployment: tuple[Replay, ...]) -> None:
     jsonschema.validate(data(deployment[0].url, "--follow", "--at", "32000", "--request", "prompt=3000"), SCHEMA)
 
 
-def test_the_schema_refuses_a_figure_without_its_source(deployment: tuple[demo.Replay, ...]) -> None:
+def test_the_schema_refuses_a_figure_without_its_source(deployment: tuple[Replay, ...]) -> None:
     report = data(deployment[2].url)
     del report["servers"][0]["figures"]["max_total_num_tokens"]["source"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(report, SCHEMA)
 
 
-def test_a_pipe_gets_80_columns_and_no_colours(deployment: tuple[demo.Replay, ...]) -> None:
+def test_a_pipe_gets_80_columns_and_no_colours(deployment: tuple[Replay, ...]) -> None:
     out = run("limits", deployment[0].url, "--follow").stdout
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests import replayed
 from tests.evidence import DAY, URL, argv, decode_batch, document, failed, gauges, log, metrics, server_args, start
-from ullage import demo
 from ullage.cli.gather import Options, gather
 from ullage.evidence import Evidence
 from ullage.report.model import Report, report_on
@@ -15,15 +15,10 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp
 
 
 def chain() -> Report:
-    """The demo's deployment, read from its replayed servers."""
-    router, prefill, decode = servers = demo.deployment()
-    flags = f"sglang-router --pd-disaggregation --prefill {prefill.url} 8998 --decode {decode.url}"
-    try:
+    """A deployment of prefill and decode, read from its replayed servers."""
+    with replayed.deployment() as (router, prefill, decode):
+        flags = f"sglang-router --pd-disaggregation --prefill {prefill.url} 8998 --decode {decode.url}"
         return report_on(gather((router.url,), (flags,), Options(follow=True)), [32000])
-    finally:
-        for server in servers:
-            server.shutdown()
-            server.server_close()
 
 
 def aggregated() -> Report:
