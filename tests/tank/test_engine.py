@@ -112,7 +112,7 @@ async def leave(engine: Engine, after: int, bootstrap: Bootstrap | None = None) 
         count += 1
         if count >= after:
             break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
 
 
 def test_pages_come_back_at_once_when_a_caller_leaves() -> None:

@@ -14,6 +14,7 @@ from .remarks import remarked
 from .router import read as router_read
 from .server import Role, Server
 from .signs import engine_of
+from .tank.read import as_tank
 from .unread import told_together
 
 # What the readers are told to look for. (topic, paths: the newer name first, unless that topic is answered)
@@ -34,6 +35,7 @@ TELLING = ("server_info", "metrics", "props")
 # Endpoints that one engine serves: that another does not is nothing to tell.
 ENDPOINTS_OF = {
     "SGLang": frozenset(["server_info", "model_info", "loads", "models", "metrics"]),
+    "tank": frozenset(["server_info", "model_info", "loads", "models", "metrics"]),
     "vLLM": frozenset(["version", "models", "metrics"]),
     "llama.cpp": frozenset(["props", "slots", "models", "metrics"]),
     "llama.cpp router": frozenset(["props", "models"]),  # it asks for a model's name where a child would answer
@@ -85,7 +87,7 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
         facts.setdefault(engine, []).extend(found)
         if not found:
             unclaimed.append(Unclaimed(item, _why(item, engine)))
-    workers = [server for engine, found in facts.items() if found for server in _engine(engine).servers(found)]
+    workers = [as_tank(s) for engine, found in facts.items() if found for s in _engine(engine).servers(found)]
     servers = told_apart([*workers, *router_read.servers(routers)])
     names = {server.name for server in servers}
     servers = [_with_workers(_with_unread(server, items), names) for server in servers]

@@ -32,6 +32,16 @@ LEVERS: Mapping[str, Levers] = {
         key="a line api-key: in a YAML file for --config",  # server_args.py names no variable for it
         untold="use, queues and evictable cache now; retractions; transfer and latency histograms",
     ),
+    "tank": Levers(
+        context="--context-length",
+        memory="--memory or --mem-fraction-static",
+        slots="--max-running-requests",
+        output="max_tokens in the clients: the tank has no default of its own",
+        metrics="--enable-metrics",
+        pool="--max-total-tokens",
+        key="ULLAGE_TANK_API_KEY in its environment",
+        untold="use, queues and evictable cache now; retractions; transfer and latency histograms",
+    ),
     "vLLM": Levers(
         context="--max-model-len",
         memory="--gpu-memory-utilization",

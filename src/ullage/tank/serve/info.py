@@ -16,8 +16,7 @@ MARK = "ullage-tank"  # by this Ullage knows that it is a tank
 def masked_args(args: ServerArgs) -> dict[str, Any]:
     """All flags, with a key never in clear."""
     fields = asdict(args)
-    pace = fields.pop("pace")
-    return {**fields, "api_key": "***" if args.api_key else None, "pace": pace}
+    return {**fields, "api_key": "***" if args.api_key else None, "pace": args.pace and list(args.pace)}
 
 
 def server_info(engine: Engine) -> dict[str, Any]:
