@@ -11,9 +11,9 @@ def _letters() -> list[str]:
 
 
 BYTE_LETTERS = _letters()
-_BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
+_BYTES = {letter: bytes([byte]) for byte, letter in enumerate(BYTE_LETTERS)}
 
 
 def spelled(piece: str) -> bytes:
-    """The bytes that a token of such a vocabulary stands for."""
-    return bytes(_BYTES[letter] for letter in piece)
+    """The bytes that a token of such a vocabulary stands for. What is no such letter stands for itself."""
+    return b"".join(_BYTES.get(letter) or letter.encode() for letter in piece)

@@ -22,7 +22,7 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.filters["tojson"] = _to_json
-        environment.globals.update(raise_exception=_refuse, strftime_now=datetime.now().strftime, **names)
+        environment.globals.update(raise_exception=_refuse, strftime_now=_now, tools=None, documents=None, **names)
         try:
             self._template = environment.from_string(source)
         except TemplateError as error:
@@ -33,6 +33,10 @@ class ChatTemplate:
             return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt)
         except (TemplateError, TypeError) as error:
             raise UllageError(f"the model's chat template does not take these messages: {error}") from error
+
+
+def _now(form: str) -> str:
+    return datetime.now().strftime(form)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import UllageError
 from .chat import ChatTemplate
 from .config import ModelConfig
+from .download import fetch_smollm2
 from .forward import Model
+from .gguf_file import GgufFile
+from .gguf_tokenizer import chat_of, tokenizer_of
+from .gguf_weights import GgufWeights
 from .tiny import CONFIG as TINY_CONFIG
 from .tiny import TinyWeights, tiny_chat, tiny_tokenizer
 from .tokenizer import Tokenizer
@@ -30,7 +37,26 @@ def load_model(path: str, *, seed: int = 0, threads: int | None = None, context_
         config = shortened(TINY_CONFIG, context_length)
         model = Model(TinyWeights(seed, config), threads)
         return Loaded(model, tiny_tokenizer(), config, model.weight_bytes, tiny_chat(), path)
-    raise UllageError(f"there is no model {path}", "give tiny, smollm2 or a .gguf file")
+    file = GgufFile(fetch_smollm2() if path == "smollm2" else _existing(path))
+    weights = GgufWeights(file)
+    weights.config = shortened(weights.config, context_length)
+    model = Model(weights, threads)
+    _give_back_freed_memory()
+    return Loaded(
+        model, tokenizer_of(file, model.config.vocab), model.config, model.weight_bytes, chat_of(file), str(file.path)
+    )
+
+
+def _existing(path: str) -> Path:
+    if not Path(path).is_file():
+        raise UllageError(f"there is no model {path}", "give tiny, smollm2 or a .gguf file")
+    return Path(path).absolute()
+
+
+def _give_back_freed_memory() -> None:
+    """Each layer was in memory twice for a moment; the C library keeps such room unless told."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def shortened(config: ModelConfig, context_length: int | None) -> ModelConfig:
