@@ -68,7 +68,11 @@ def test_decode_with_its_slots_and_the_extra_ones(
         )
         for started in (True, False)
     ]
-    assert ends(answer(server, Shape(prompt, output))) == (min(replays), max(replays))
+    low, high = ends(answer(server, Shape(prompt, output)))
+    assert low == min(replays)
+    assert max(replays) <= high  # more, once they have generated something
+    if not output:
+        assert high == max(replays)
 
 
 @given(POOLS, st.sampled_from([2, 4, 16, 64, 256]), PROMPTS, OUTPUTS, WINDOW_POOLS)

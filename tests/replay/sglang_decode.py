@@ -13,6 +13,7 @@ class _Request:
     future: int  # min(max_new, clip)
     tail: int  # sliding-window slots
     running: bool = False
+    generated: int = 0
     pages: list[int] = field(default_factory=list)
     swa_pages: list[int] = field(default_factory=list)
 
@@ -30,7 +31,7 @@ class _Server:
         return [request for request in self.active if request.running]
 
     def retractable(self) -> int:
-        return sum(request.prompt for request in self.running)
+        return sum(request.prompt + request.generated for request in self.running)
 
     def need_single(self) -> int:
         retractable = self.retractable()
@@ -52,7 +53,7 @@ class _Server:
         return self.swa is None or self.swa.page == 1 or candidate.tail <= self.swa.free  # rule 6: only with page > 1
 
     def admit(self, candidate: _Request, started: bool) -> None:
-        candidate.pages = self.full.take(candidate.prompt)
+        candidate.pages = self.full.take(candidate.prompt + candidate.generated)
         if self.swa is not None and self.swa.page > 1:
             candidate.swa_pages = self.swa.take(candidate.tail)
         candidate.running = started
@@ -73,8 +74,9 @@ def admitted(
     window: int = 0,
     draft: int = 0,  # noqa: ARG001
     started: bool = True,
+    generated: int = 0,
 ) -> int:
-    """How many identical requests are in together when none has generated anything yet.
+    """How many identical requests are in together when each has generated so much before the next is looked at.
 
     `started`: an admitted request runs before the next candidate is looked at; otherwise all stay in transfer.
     `draft` changes nothing: no admission rule speaks of it.
@@ -88,4 +90,7 @@ def admitted(
         candidate = _Request(prompt, min(max_new, clip), tail)
         if not server.fits(candidate):
             return len(server.active)
+        candidate.generated = generated if started else 0
+        if ceil_page(prompt + candidate.generated, page) > server.full.free:
+            return len(server.active) + 1  # in, but the pool is too small for what it generates
         server.admit(candidate, started)

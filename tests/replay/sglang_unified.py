@@ -12,6 +12,7 @@ class _Request:
     uncached: int
     future: int  # min(max_new, clip)
     tail: int  # sliding-window slots
+    generated: int = 0
     pages: list[int] = field(default_factory=list)
     swa_pages: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)
@@ -29,6 +30,8 @@ class _Pass:
 
 @dataclass
 class _Server:
+    max_new: int
+    clip: int
     full: PagePool
     swa: PagePool | None
     free_states: list[int] | None
@@ -47,7 +50,8 @@ class _Server:
         return _Request(self.prompt - self.shared if self.cached else self.prompt, self.future, self.tail)
 
     def remaining(self, this_pass: _Pass) -> float:
-        reserve = sum(self.ratio * request.future for request in self.running)
+        left = [min(self.max_new - request.generated, self.clip) for request in self.running]
+        reserve = sum(self.ratio * tokens for tokens in left)
         return self.full.free - reserve - this_pass.tokens
 
     def fits(self, candidate: _Request, this_pass: _Pass) -> bool:
@@ -107,6 +111,8 @@ def _server(
     if shared % page or shared > prompt:
         raise ValueError("the shared prefix is whole pages of the prompt")
     return _Server(
+        max_new=max_new,
+        clip=clip,
         full=PagePool(pool, page),
         swa=None if swa_pool is None else PagePool(swa_pool, page),
         free_states=None if state_slots is None else list(range(state_slots)),
@@ -134,8 +140,11 @@ def admitted(
     swa_pool: int | None = None,
     window: int = 0,
     shared: int = 0,
+    generated: int = 0,
 ) -> int:
-    """How many run when each scheduling pass sees one candidate, and none has generated anything yet."""
+    """How many run when each scheduling pass sees one candidate, and each that runs has generated so much by then,
+    within the page that it holds.
+    """
     server = _server(
         pool=pool,
         page=page,
@@ -157,6 +166,7 @@ def admitted(
             return len(server.running)
         server.charge(candidate, this_pass)
         server.run(this_pass)
+        candidate.generated = generated
 
 
 def burst(

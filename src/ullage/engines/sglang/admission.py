@@ -27,15 +27,16 @@ class DecodeReserve(NamedTuple):
         max(ceil_page(prompt) + R, prompt + min(max_new, clip) - retractable) <= free - max(R * active, need_single)
 
     where `retractable` is all tokens of the running batch and need_single the largest prompt + min(max_new, clip) among
-    the running, less retractable. Whether the requests before it run already or are still in transfer decides
-    `retractable`, so the answer can be a range.
+    the running, less retractable. Whether the requests before it run already or are still in transfer, and how much
+    they have generated, decides `retractable`, so the answer can be a range.
     """
 
     reserved: int = RESERVED_DECODE_TOKENS
     clip: int = CLIP_TOKENS
 
     def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted:
-        counts = [_first_failing(sums, floor_to(size, demand.page)) for sums in self._both(demand, shape)]
+        size = floor_to(size, demand.page)
+        counts = [_first_failing(sums, size) for sums in self._sums(size, demand, shape)]
         return Admitted(min(counts), max(counts))
 
     def why(self, size: int, demand: Holds, shape: Shape, count: int) -> str:
@@ -43,13 +44,15 @@ class DecodeReserve(NamedTuple):
         opening = f"each holds {hold:,} and keeps {self.reserved:,} back"
         if (count + 1) * (hold + self.reserved) > size:
             return spelled(size, count, hold + self.reserved, 0, opening)
-        sums = next(s for s in self._both(demand, shape) if _first_failing(s, size) == count)
+        sums = next(s for s in self._sums(size, demand, shape) if _first_failing(s, size) == count)
         needed = max(s.at(count) for s in sums)
         taken = count * (hold + self.reserved)
         return f"{opening}; {count:,} take {taken:,} of {size:,}, one more with its output needs {needed:,}"
 
-    def _both(self, demand: Holds, shape: Shape) -> tuple[list[_Sum], list[_Sum]]:
-        """What the pool must hold for one more when k are in: while they run, and while they are in transfer."""
+    def _sums(self, size: int, demand: Holds, shape: Shape) -> tuple[list[_Sum], ...]:
+        """What the pool must hold for one more when k are in: while they run, while they are in transfer, and while
+        they run and have generated what lets most in.
+        """
         prompt, hold = shape.prompt, demand.admitted(shape)
         each, whole = hold + self.reserved, prompt + min(shape.named_output, self.clip)
         transfer = [_Sum(each, each), _Sum(each, whole)]
@@ -61,7 +64,24 @@ class DecodeReserve(NamedTuple):
             _Sum(hold - prompt + self.reserved, whole, start=1),
             _Sum(hold - 2 * prompt, 2 * whole, start=1),
         ]
-        return running, transfer
+        return running, transfer, self._grown(size, demand, shape)
+
+    def _grown(self, size: int, demand: Holds, shape: Shape) -> list[_Sum]:
+        """Tokens that fill a page that is held already cost nothing and can be retracted. Those beyond it cost what
+        they are, so that only the last sum gains by them: with all that the first leaves room for.
+        """
+        prompt, hold = shape.prompt, demand.admitted(shape)
+        each, whole = hold + self.reserved, prompt + min(shape.named_output, self.clip)
+        spare = hold - min(hold, prompt + shape.named_output)  # of a page, when all is generated
+        fills = _Sum(self.reserved + spare, each + 2 * whole - size, start=1)
+        stays = _Sum(2 * spare - hold, 2 * whole, start=1)
+        return [
+            _Sum(0, max(each, whole)),
+            _Sum(each, each, start=1),
+            _Sum(spare, each + whole, start=1),
+            _Sum(self.reserved + spare, whole, start=1),
+            stays if spare else fills,
+        ]
 
 
 class _Sum(NamedTuple):
@@ -92,7 +112,8 @@ class TokenRatio(NamedTuple):
         uncached prompt + min(max_new, clip) + page < free - sum over running of ratio * min(max_new - generated, clip)
 
     The ratio starts at `high`, falls to `low`, and jumps up at a retraction: so a range, and `live` where it is known.
-    Requests of one shape that came in one after another and have generated nothing yet.
+    Requests of one shape that came in one after another: at the low end they have generated nothing yet, at the high end
+    what fills the page that they hold.
     """
 
     low: Fraction
@@ -108,7 +129,7 @@ class TokenRatio(NamedTuple):
 
     def admits(self, size: int, demand: Holds, shape: Shape) -> Admitted:
         now = None if self.live is None else self._at(self.live, size, demand, shape)
-        tight, loose = self._at(self.high, size, demand, shape), self._at(self.low, size, demand, shape)
+        tight, loose = self._at(self.high, size, demand, shape), self._at(self.low, size, demand, shape, grown=True)
         return Admitted(
             min(tight, loose, loose if now is None else now), max(tight, loose, loose if now is None else now), now
         )
@@ -120,10 +141,12 @@ class TokenRatio(NamedTuple):
         need = shape.prompt - common + future + demand.page
         return f"{count:,} hold {hold:,} each of {size:,}{kept}{shared}; one more enters while over {need:,} are free"
 
-    def _at(self, ratio: Fraction, size: int, demand: Holds, shape: Shape) -> int:
-        future = min(shape.named_output, self.clip)
+    def _at(self, ratio: Fraction, size: int, demand: Holds, shape: Shape, *, grown: bool = False) -> int:
+        future, hold = min(shape.named_output, self.clip), demand.admitted(shape)
+        free_of_cost = hold + demand.common(shape) - shape.prompt if grown else 0
+        kept_back = min(max(0, shape.named_output - free_of_cost), self.clip)
         room = floor_to(size, demand.page) - (shape.prompt + future + demand.page)
-        return _first_reaching(demand.admitted(shape) + ratio * future, room)
+        return _first_reaching(hold + ratio * kept_back, room)
 
 
 class PrefillPass:
