@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
 import sys
 
 import click
-import uvicorn
 
 from ..errors import UllageError
 from .config import GIB, Pace, ServerArgs
-from .engine import Engine
-from .model.load import load_model
-from .serve.app import app_of
-from .serve.lines import Lines
+from .serve.server import serve
 
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": GIB, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_GRACE_S = 3
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]
@@ -90,41 +83,6 @@ def worker(**asked: object) -> None:
     except UllageError as error:
         click.echo(f"ullage tank: {error.message}" + (f"; {error.advice}" if error.advice else ""), err=True)
         sys.exit(error.exit_code)
-
-
-def serve(args: ServerArgs) -> None:
-    """Until it is told to end. The port is taken first, so that a taken one is told at once."""
-    lines = Lines()
-    listening = _bind(args)
-    lines.asked(args)
-    lines.loading(args.memory_bytes)
-    loaded = load_model(
-        args.model_path, seed=args.random_seed, threads=args.threads, context_length=args.context_length
-    )
-    engine = Engine(args, loaded)
-    lines.sized(args, engine.facts)
-    config = uvicorn.Config(
-        app_of(engine, lines),
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=_GRACE_S,
-        ws="none",
-        backlog=2048,
-    )
-    asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
-
-
-def _bind(args: ServerArgs) -> socket.socket:
-    family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((args.host, args.port))
-    except OSError as error:
-        listening.close()
-        reason = error.strerror or str(error)
-        raise UllageError(f"port {args.port} of {args.host} cannot be taken: {reason}", "give another --port") from None
-    return listening
 
 
 if __name__ == "__main__":

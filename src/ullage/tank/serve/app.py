@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,45 +14,40 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ..engine import Engine
-from ..request import RefusedError, Sampling
-from .errors import Handler, error_response, told
+from .dialects import Chat, Completion
+from .errors import HANDLERS, Handler, told
 from .gauges import EngineCollector, labels_of
 from .generate import Generate
 from .guard import Guard
+from .health import Health
 from .histograms import Histograms
 from .info import model_info, models, server_info
 from .lines import Lines, Told
 from .loads import get_load, v1_loads
-from .openai import Chat, Completion, Completions
+from .openai import Completions
 
-STUCK_S = 60.0  # a loop that has not turned for so long serves nobody
-GENERATE_S = 20.0
+_PAGES: dict[str, Callable[[Engine], Any]] = {
+    "/server_info": server_info,
+    "/get_server_info": server_info,
+    "/model_info": model_info,
+    "/get_model_info": model_info,
+    "/v1/models": models,
+    "/v1/loads": v1_loads,
+    "/get_load": get_load,
+}
 
 
 def app_of(engine: Engine, lines: Lines) -> ASGIApp:
-    """The application; it starts the engine when it starts, and ends it when it ends."""
+    """The application of an engine that is yet to be started: from then on it is told of the engine's steps."""
     registry = CollectorRegistry()
-    registry.register(EngineCollector(engine))
-    histograms = Histograms(registry, labels_of(engine)) if engine.args.enable_metrics else None
-    engine.observer = Told(lines, engine.facts.role, histograms)
-    routes = [*_said(engine), *_asked(engine)]
-    if engine.args.enable_metrics:
+    measured = engine.args.enable_metrics
+    engine.observer = Told(lines, engine.facts.role, Histograms(registry, labels_of(engine)) if measured else None)
+    routes = [*(Route(path, _page(engine, said)) for path, said in _PAGES.items()), *_asked(engine), *_looked(engine)]
+    if measured:
+        registry.register(EngineCollector(engine))
         routes.append(Route("/metrics", _metrics(registry)))
-    app = Starlette(routes=routes, lifespan=_lifespan(engine, lines), exception_handlers={404: _nothing_here})
+    app = Starlette(routes=routes, exception_handlers=HANDLERS)
     return Guard(app, engine.args.api_key) if engine.args.api_key else app
-
-
-def _said(engine: Engine) -> list[Route]:
-    pages: dict[str, Callable[[Engine], Any]] = {
-        "/server_info": server_info,
-        "/get_server_info": server_info,
-        "/model_info": model_info,
-        "/get_model_info": model_info,
-        "/v1/models": models,
-        "/v1/loads": v1_loads,
-        "/get_load": get_load,
-    }
-    return [Route(path, _page(engine, said)) for path, said in pages.items()]
 
 
 def _page(engine: Engine, said: Callable[[Engine], Any]) -> Handler:
@@ -71,42 +63,16 @@ def _asked(engine: Engine) -> list[Route]:
         "/v1/completions": Completions(engine, Completion()),
         "/v1/chat/completions": Completions(engine, Chat()),
     }
-    health = _Health(engine)
+    return [Route(path, told(handler), methods=["POST"]) for path, handler in post.items()]
+
+
+def _looked(engine: Engine) -> list[Route]:
+    health = Health(engine)
     return [
-        *(Route(path, told(handler), methods=["POST"]) for path, handler in post.items()),
         Route("/health", health.look),
-        Route("/health_generate", health.try_it),
+        Route("/health_generate", health.generate),
         Route("/flush_cache", _flush(engine), methods=["GET", "POST"]),
     ]
-
-
-class _Health:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def look(self, _request: Request) -> Response:
-        engine = self._engine
-        if engine.failure is not None:
-            return error_response(f"the engine failed: {engine.failure}", 503)
-        stuck_s = time.monotonic() - engine.turned_at
-        return Response() if stuck_s < STUCK_S else error_response(f"the engine is stuck for {stuck_s:.0f} s", 503)
-
-    async def try_it(self, request: Request) -> Response:
-        """A real token, where one worker can make one; the roles of a pair answer like /health."""
-        if self._engine.facts.role != "unified" or self._engine.failure is not None:
-            return await self.look(request)
-        try:
-            await asyncio.wait_for(self._one_token(), GENERATE_S)
-        except asyncio.TimeoutError:
-            return error_response(f"no token within {GENERATE_S:g} s", 503)
-        except RefusedError as error:
-            return error_response(error.message, 503)
-        return Response()
-
-    async def _one_token(self) -> None:
-        async with contextlib.aclosing(self._engine.generate([0], Sampling(1, temperature=0))) as outputs:
-            async for _ in outputs:
-                pass
 
 
 def _flush(engine: Engine) -> Handler:
@@ -123,18 +89,3 @@ def _metrics(registry: CollectorRegistry) -> Handler:
         return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return metrics
-
-
-def _lifespan(engine: Engine, lines: Lines) -> Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]:
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        await engine.start()
-        lines.ready(engine.args)
-        yield
-        await engine.stop()
-
-    return lifespan
-
-
-async def _nothing_here(request: Request, _error: Exception) -> Response:
-    return error_response(f"there is no {request.url.path} here", 404)

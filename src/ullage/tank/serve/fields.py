@@ -1,19 +1,16 @@
-"""What callers send, checked: a wrong type or value is one clear 400, an unknown field is let pass as SGLang does."""
+"""A JSON object that a caller sent: what has the wrong type or value is one clear 400. What is null is not given."""
 
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from starlette.requests import Request
 
-from ..request import Bootstrap, RefusedError, Sampling
+from ..request import RefusedError
 
 
 class Fields:
-    """A JSON object. What is null counts as not given."""
-
     def __init__(self, data: dict[str, Any], where: str = "") -> None:
         self._data = {name: value for name, value in data.items() if value is not None}
         self._where = where
@@ -24,22 +21,25 @@ class Fields:
     def get(self, name: str) -> Any:
         return self._data.get(name)
 
-    def integer(self, name: str, default: int | None = None, least: int | None = None) -> int | None:
+    def integer(
+        self, name: str, default: int | None = None, least: int | None = None, most: int | None = None
+    ) -> int | None:
         value = self._data.get(name, default)
         if value is None:
             return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-            raise self._wrong(name, "a whole number" + ("" if least is None else f" of at least {least}"))
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(name, "a whole number")
+        if (least is not None and value < least) or (most is not None and value > most):
+            raise self._wrong(name, f"at least {least}" + ("" if most is None else f" and at most {most}"))
         return value
 
-    def number(self, name: str, default: float, low: float, high: float) -> float:
+    def number(self, name: str, default: float) -> float:
+        """Finite: JSON as Python reads it has NaN and Infinity."""
         value = self._data.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
             raise self._wrong(name, "a number")
-        if not low <= value <= high:
-            raise self._wrong(name, f"between {low:g} and {high:g}")
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -48,8 +48,8 @@ class Fields:
             raise self._wrong(name, "true or false")
         return value
 
-    def text(self, name: str, default: str | None = None) -> str | None:
-        value = self._data.get(name, default)
+    def text(self, name: str) -> str | None:
+        value = self._data.get(name)
         if value is not None and not isinstance(value, str):
             raise self._wrong(name, "a string")
         return value
@@ -74,20 +74,24 @@ class Fields:
             raise self._wrong(name, "an object")
         return Fields(value, f"{self._where}{name}.")
 
-    def only_one(self, *names: str) -> None:
-        """Of some things there is one only."""
-        for name in names:
-            if self._data.get(name, 1) != 1:
-                raise RefusedError(f"{self._where}{name} must be 1 here, not {self._data[name]}", 400)
+    def require(self, name: str, fits: bool, wanted: str) -> None:
+        if not fits:
+            raise self._wrong(name, wanted)
 
-    def not_offered(self, *names: str) -> None:
-        for name in names:
-            if self._data.get(name) not in (None, False, 0, [], {}, ""):
-                raise RefusedError(f"{self._where}{name} is not offered", 400)
+    def only(self, name: str, *neutral: Any) -> None:
+        """A field that could ask for something which is not offered: only the values that ask for nothing are let
+        pass. True is not 1 here.
+        """
+        value = self._data.get(name)
+        if value is None or any((value, type(value) is bool) == (fits, type(fits) is bool) for fits in neutral):
+            return
+        shown = json.dumps(value)[:60]
+        raise RefusedError(f"{self._where}{name} = {shown} is not offered here: leave it out", 400)
 
     def _wrong(self, name: str, wanted: str) -> RefusedError:
-        shown = json.dumps(self._data.get(name))[:60]
-        return RefusedError(f"{self._where}{name} must be {wanted}, not {shown}", 400)
+        value = self._data.get(name)
+        shown = "nothing" if value is None else json.dumps(value)
+        return RefusedError(f"{self._where}{name} must be {wanted}, not {shown[:60]}", 400)
 
 
 def is_ids(value: Any) -> bool:
@@ -95,37 +99,14 @@ def is_ids(value: Any) -> bool:
 
 
 async def fields_of(request: Request) -> Fields:
-    """Raises RefusedError (400) for what is no JSON object."""
+    """Raises RefusedError (400) for what is no JSON object, and for half a character, which no answer could quote."""
+    body = await request.body()
     try:
-        data = json.loads(await request.body())
+        data = json.loads(body)
+        if b"\\u" in body:
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise RefusedError("the body is no JSON", 400) from None
     if not isinstance(data, dict):
         raise RefusedError("the body must be a JSON object", 400)
     return Fields(data)
-
-
-def sampling_of(fields: Fields, max_new_tokens: int | None, vocab: int) -> Sampling:
-    fields.only_one("n")
-    return Sampling(
-        max_new_tokens=max_new_tokens,
-        temperature=fields.number("temperature", 1.0, 0, 100),
-        top_p=fields.number("top_p", 1.0, 1e-9, 1),
-        top_k=fields.integer("top_k", -1, -1) or -1,
-        seed=fields.integer("seed", fields.integer("sampling_seed")),
-        stop=fields.texts("stop"),
-        stop_token_ids=fields.token_ids("stop_token_ids", vocab),
-        ignore_eos=fields.flag("ignore_eos"),
-    )
-
-
-def bootstrap_of(fields: Fields) -> Bootstrap | None:
-    """The three fields that the router adds for a pair of workers; all of them, or none."""
-    given = [name for name in ("bootstrap_host", "bootstrap_port", "bootstrap_room") if name in fields]
-    if not given:
-        return None
-    host, port = fields.text("bootstrap_host"), fields.integer("bootstrap_port", 8998, 1)
-    room = fields.integer("bootstrap_room", None, 0)
-    if host is None or port is None or room is None:
-        raise RefusedError(f"bootstrap_host and bootstrap_room belong together; given: {', '.join(given)}", 400)
-    return Bootstrap(host, port, room)

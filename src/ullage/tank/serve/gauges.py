@@ -61,7 +61,6 @@ class EngineCollector(Collector):
             "decode_sum_seq_lens": now.sequence_tokens,
             "gen_throughput": now.gen_throughput,
             "cache_hit_rate": now.cache_hit_rate,
-            "utilization": now.running / self._engine.facts.max_running_requests,
         }
 
     def _queues(self) -> Values:

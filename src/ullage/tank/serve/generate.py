@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
 
 from ..engine import Engine
 from ..request import Output, RefusedError
-from .errors import error_fields, raise_if_aborted
-from .fields import Fields, bootstrap_of, fields_of, sampling_of
+from .asked import bootstrap_of, sampling_of
+from .errors import error_fields, failure_of, raise_if_aborted
+from .fields import Fields, fields_of
 from .streams import DONE, EventStream, begun, event, gathered
 
 DEFAULT_MAX_NEW_TOKENS = 128
+_NOT_OFFERED = """return_logprob return_hidden_states return_routed_experts background image_data audio_data video_data
+    input_embeds lora_path session_params""".split()
 
 
 class Generate:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: Request) -> ASGIApp:
         fields = await fields_of(request)
-        fields.not_offered("return_logprob", "return_hidden_states", "lora_path", "image_data", "session_params")
+        for name in _NOT_OFFERED:
+            fields.only(name, False, [], "")
         vocab = self._engine.loaded.config.vocab
         sampling = fields.object("sampling_params")
         most = sampling.integer("max_new_tokens", DEFAULT_MAX_NEW_TOKENS)
@@ -33,7 +37,7 @@ class Generate:
         outputs = self._engine.generate(self._prompt(fields, vocab), asked, bootstrap_of(fields))
         answer = _Answer(fields.text("rid") or uuid.uuid4().hex)
         if fields.flag("stream"):
-            return EventStream(_events(answer, await begun(request, outputs)))
+            return EventStream(await begun(request, outputs), outputs, _Events(answer))
         text, tokens, last = await gathered(request, outputs)
         raise_if_aborted(last.finish)
         return JSONResponse(answer.fields(text, tokens, last))
@@ -71,17 +75,18 @@ class _Answer:
         return {"text": text, "output_ids": tokens, "meta_info": meta}
 
 
-async def _events(answer: _Answer, outputs: AsyncGenerator[Output, None]) -> AsyncGenerator[bytes, None]:
+class _Events:
     """Each event has the whole text so far."""
-    text, tokens = "", list[int]()
-    try:
-        async for output in outputs:
-            text += output.text
-            tokens += output.token_ids
-            if output.finish is not None and output.finish.type == "abort":
-                yield event(error_fields(output.finish.message, output.finish.status))
-            else:
-                yield event(answer.fields(text, tokens, output))
-        yield DONE
-    finally:
-        await outputs.aclose()
+
+    def __init__(self, answer: _Answer) -> None:
+        self._answer = answer
+        self._text = ""
+        self._tokens: list[int] = []
+
+    def __call__(self, output: Output) -> bytes:
+        self._text += output.text
+        self._tokens += output.token_ids
+        if failure := failure_of(output.finish):
+            return event(error_fields(failure.message, failure.status)) + DONE
+        said = event(self._answer.fields(self._text, self._tokens, output))
+        return said + DONE if output.finish else said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .errors import error_response
@@ -21,8 +20,8 @@ class Guard:
         if scope["type"] != "http" or scope["path"] in _OPEN or self._knows_it(scope):
             await self._app(scope, receive, send)
         else:
-            await error_response("Unauthorized", 401)(scope, receive, send)
+            await error_response("Unauthorized: the API key is missing or wrong", 401)(scope, receive, send)
 
     def _knows_it(self, scope: Scope) -> bool:
-        given = Headers(scope=scope).get("authorization", "")
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._wanted)
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)

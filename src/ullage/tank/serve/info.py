@@ -10,29 +10,37 @@ from ... import __version__
 from ..config import GIB, ServerArgs
 from ..engine import Engine
 
+_BEGAN = int(time.time())
 MARK = "ullage-tank"  # by this Ullage knows that it is a tank
 
 
-def masked_args(args: ServerArgs) -> dict[str, Any]:
+# What SGLang has a flag for, and is always so here.
+_FIXED = {
+    "dtype": "float32",
+    "kv_cache_dtype": "float32",
+    "device": "cpu",
+    "tp_size": 1,
+    "pp_size": 1,
+    "dp_size": 1,
+    "schedule_policy": "fcfs",
+    "disable_cuda_graph": True,
+}
+
+
+def stated_args(args: ServerArgs) -> dict[str, Any]:
     """All flags, with a key never in clear."""
-    fields = asdict(args)
-    return {**fields, "api_key": "***" if args.api_key else None, "pace": args.pace and list(args.pace)}
+    masked = {"api_key": "***" if args.api_key else None, "pace": args.pace and list(args.pace)}
+    return {**asdict(args), **_FIXED, **masked}
 
 
 def server_info(engine: Engine) -> dict[str, Any]:
     """SGLang's shape: the arguments, what is in effect, and one internal state. `tank_memory` has the exact bytes."""
     facts, args = engine.facts, engine.args
     asked = {
-        **masked_args(args),
+        **stated_args(args),
         "mem_fraction_static": facts.mem_fraction_static,
         "served_model_name": model_name(engine),
         "tokenizer_path": engine.loaded.path,
-        "dtype": "float32",
-        "kv_cache_dtype": "float32",
-        "device": "cpu",
-        "tp_size": 1,
-        "pp_size": 1,
-        "dp_size": 1,
     }
     return {
         **asked,
@@ -92,7 +100,7 @@ def models(engine: Engine) -> dict[str, Any]:
     card = {
         "id": name,
         "object": "model",
-        "created": int(time.time()),
+        "created": _BEGAN,
         "owned_by": "sglang",
         "root": name,
         "max_model_len": engine.facts.context_len,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TextIO
@@ -10,20 +11,21 @@ from ..config import GIB, ServerArgs
 from ..figures import EngineFacts
 from ..observer import DecodeBatch, PrefillBatch, Retracted, Timing, Transferred
 from .histograms import Histograms
-from .info import masked_args
+from .info import stated_args
 
 
 class Lines:
-    """One line at a time, flushed, each with its time."""
+    """One line at a time, flushed, each with its time. A log that cannot be written stops no worker."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
 
     def say(self, text: str) -> None:
-        print(f"[{time.strftime('%Y-%m-%d %H:%M:%S')}] {text}", file=self._out, flush=True)
+        with contextlib.suppress(OSError, ValueError):
+            print(f"[{time.strftime('%Y-%m-%d %H:%M:%S')}] {text}", file=self._out, flush=True)
 
     def asked(self, args: ServerArgs) -> None:
-        fields = ", ".join(f"{name}={value!r}" for name, value in masked_args(args).items())
+        fields = ", ".join(f"{name}={value!r}" for name, value in stated_args(args).items())
         self.say(f"server_args=ServerArgs({fields})")
 
     def loading(self, memory_bytes: int) -> None:
@@ -45,7 +47,8 @@ class Lines:
         )
 
     def ready(self, args: ServerArgs) -> None:
-        self.say(f"Uvicorn running on http://{args.host}:{args.port}")
+        host = f"[{args.host}]" if ":" in args.host else args.host
+        self.say(f"Uvicorn running on http://{host}:{args.port} (Press CTRL+C to quit)")
         self.say("The server is fired up and ready to roll!")
 
 

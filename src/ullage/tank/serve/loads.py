@@ -8,6 +8,7 @@ from typing import Any
 from ... import __version__
 from ..config import GIB
 from ..engine import Engine
+from ..figures import Loads
 
 
 def v1_loads(engine: Engine) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def get_load(engine: Engine) -> list[dict[str, Any]]:
             "num_reqs": load["num_running_reqs"] + waiting,
             "num_waiting_reqs": waiting,
             "num_tokens": load["num_total_tokens"],
-            "num_pending_tokens": engine.loads().queued_tokens,
+            "num_pending_tokens": load["num_total_tokens"] - load["num_used_tokens"],
             "ts_tic": time.monotonic(),
         }
     ]
@@ -52,20 +53,28 @@ def _load(engine: Engine) -> dict[str, Any]:
         "token_usage": round(now.token_usage, 4),
         "gen_throughput": round(now.gen_throughput, 2),
         "cache_hit_rate": round(now.cache_hit_rate, 4),
-        "utilization": round(now.running / facts.max_running_requests, 4),
         "memory": {
             "weight_gb": round(facts.weight_bytes / GIB, 2),
             "kv_cache_gb": round(facts.kv_cache_bytes / GIB, 2),
             "graph_gb": 0,
             "token_capacity": facts.max_total_num_tokens,
         },
-        "disaggregation": {
-            "mode": "null" if facts.role == "unified" else facts.role,
+        "disaggregation": {"mode": "null" if facts.role == "unified" else facts.role, **_queues(facts.role, now)},
+        "queues": {"waiting": now.waiting, "grammar": 0, "paused": 0, "retracted": now.retracted_queue},
+    }
+
+
+def _queues(role: str, now: Loads) -> dict[str, int]:
+    """Those of its role: the others do not exist here."""
+    if role == "prefill":
+        return {
             "prefill_bootstrap_queue_reqs": now.bootstrap_queue,
             "prefill_inflight_queue_reqs": now.inflight_queue,
+        }
+    if role == "decode":
+        return {
             "decode_prealloc_queue_reqs": now.prealloc_queue,
             "decode_transfer_queue_reqs": now.transfer_queue,
             "decode_retracted_queue_reqs": now.retracted_queue,
-        },
-        "queues": {"waiting": now.waiting, "grammar": 0, "paused": 0, "retracted": now.retracted_queue},
-    }
+        }
+    return {}

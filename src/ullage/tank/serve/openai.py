@@ -4,96 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
 
 from ..engine import Engine
-from ..request import Output, RefusedError
-from .errors import error_fields, raise_if_aborted
-from .fields import Fields, bootstrap_of, fields_of, is_ids, sampling_of
+from ..request import Output
+from .asked import bootstrap_of, sampling_of
+from .dialects import Dialect
+from .errors import error_fields, failure_of, raise_if_aborted
+from .fields import fields_of
+from .info import model_name
 from .streams import DONE, EventStream, begun, event, gathered
-
-DEFAULT_MAX_TOKENS = 16
-_NOT_OFFERED = ("logprobs", "top_logprobs", "tools", "functions", "logit_bias", "echo", "suffix", "prompt_logprobs")
-
-
-class Dialect(Protocol):
-    """What the two endpoints do differently."""
-
-    prefix: str
-    object: str
-    chunk: str
-
-    def prompt(self, engine: Engine, fields: Fields) -> list[int]: ...
-    def most_tokens(self, fields: Fields) -> int | None: ...
-    def choice(self, text: str) -> dict[str, Any]: ...
-    def delta(self, text: str) -> dict[str, Any]: ...
-    def opening(self) -> dict[str, Any] | None: ...
-
-
-class Completion:
-    prefix, object, chunk = "cmpl", "text_completion", "text_completion"
-
-    def prompt(self, engine: Engine, fields: Fields) -> list[int]:
-        prompt = fields.get("prompt")
-        if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
-            prompt = prompt[0]
-        if isinstance(prompt, str):
-            return engine.loaded.tokenizer.encode(prompt)
-        if is_ids(prompt):
-            return list(Fields({"prompt": prompt}).token_ids("prompt", engine.loaded.config.vocab))
-        raise RefusedError("prompt must be one string or one list of token ids", 400)
-
-    def most_tokens(self, fields: Fields) -> int | None:
-        return fields.integer("max_tokens", DEFAULT_MAX_TOKENS)
-
-    def choice(self, text: str) -> dict[str, Any]:
-        return {"text": text}
-
-    delta = choice
-
-    def opening(self) -> dict[str, Any] | None:
-        return None
-
-
-class Chat:
-    prefix, object, chunk = "chatcmpl", "chat.completion", "chat.completion.chunk"
-
-    def prompt(self, engine: Engine, fields: Fields) -> list[int]:
-        messages = fields.get("messages")
-        if not isinstance(messages, list) or not messages:
-            raise RefusedError("messages must be a list with a message at least", 400)
-        text = engine.loaded.chat.render([_message(message) for message in messages])
-        return engine.loaded.tokenizer.encode(text, special=False)
-
-    def most_tokens(self, fields: Fields) -> int | None:
-        return fields.integer("max_completion_tokens", fields.integer("max_tokens"))
-
-    def choice(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text}}
-
-    def delta(self, text: str) -> dict[str, Any]:
-        return {"delta": {"content": text}}
-
-    def opening(self) -> dict[str, Any] | None:
-        return {"delta": {"role": "assistant", "content": ""}}
-
-
-def _message(message: Any) -> dict[str, Any]:
-    """Its content as one string: a list of text parts is joined."""
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise RefusedError("each message must be an object with a role", 400)
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
-            raise RefusedError("the parts of a message must be text here", 400)
-        content = "".join(part["text"] for part in content)
-    if not isinstance(content, str):
-        raise RefusedError("the content of a message must be a string", 400)
-    return {"role": message["role"], "content": content}
 
 
 class Completions:
@@ -103,17 +27,17 @@ class Completions:
         self._engine = engine
         self._dialect = dialect
 
-    async def __call__(self, request: Request) -> Response:
-        fields, dialect = await fields_of(request), self._dialect
-        fields.only_one("best_of")
-        fields.not_offered(*_NOT_OFFERED)
-        engine = self._engine
+    async def __call__(self, request: Request) -> ASGIApp:
+        engine, dialect = self._engine, self._dialect
+        fields = await fields_of(request)
+        for name in dialect.not_offered:
+            fields.only(name, False, [], "")
         sampling = sampling_of(fields, dialect.most_tokens(fields), engine.loaded.config.vocab)
-        outputs = engine.generate(dialect.prompt(engine, fields), sampling, bootstrap_of(fields))
-        reply = Reply(dialect, fields.text("model") or engine.args.served_model_name or engine.loaded.config.name)
-        if fields.flag("stream"):
-            usage = fields.object("stream_options").flag("include_usage")
-            return EventStream(_events(reply, await begun(request, outputs), usage))
+        streams, usage = fields.flag("stream"), fields.object("stream_options").flag("include_usage")
+        reply = Reply(dialect, fields.text("model") or model_name(engine))
+        outputs = engine.generate(dialect.prompt(engine.loaded, fields), sampling, bootstrap_of(fields))
+        if streams:
+            return EventStream(await begun(request, outputs), outputs, _Events(reply, usage))
         text, _, last = await gathered(request, outputs)
         raise_if_aborted(last.finish)
         return JSONResponse(reply.whole(text, last))
@@ -144,15 +68,10 @@ class Reply:
         return event({**self._common, "object": self.dialect.chunk, "choices": choices, **more})
 
 
-class _Reason(NamedTuple):
-    finish_reason: str | None
-    matched_stop: int | str | None
-
-
 def _choice(fields: dict[str, Any], output: Output | None) -> dict[str, Any]:
     finish = output.finish if output else None
-    reason = _Reason(finish.type if finish else None, finish.matched if finish else None)
-    return {"index": 0, **fields, "logprobs": None, **reason._asdict()}
+    ended = {"finish_reason": finish.type if finish else None, "matched_stop": finish.matched if finish else None}
+    return {"index": 0, **fields, "logprobs": None, **ended}
 
 
 def _usage(last: Output) -> dict[str, Any]:
@@ -164,17 +83,25 @@ def _usage(last: Output) -> dict[str, Any]:
     }
 
 
-async def _events(reply: Reply, outputs: AsyncGenerator[Output, None], usage: bool) -> AsyncGenerator[bytes, None]:
-    try:
-        if opening := reply.dialect.opening():
-            yield reply.part(opening, None)
-        async for output in outputs:
-            if output.finish is not None and output.finish.type == "abort":
-                yield event(error_fields(output.finish.message, output.finish.status))
-            elif output.text or output.finish is not None:
-                yield reply.part(reply.dialect.delta(output.text), output)
-        if usage:
-            yield reply.usage(output)
-        yield DONE
-    finally:
-        await outputs.aclose()
+class _Events:
+    """What each output adds. A failure in the middle is an event too, for the status is out already."""
+
+    def __init__(self, reply: Reply, usage: bool) -> None:
+        self._reply = reply
+        self._usage = usage
+        self._begun = False
+
+    def __call__(self, output: Output) -> bytes:
+        opening = b"" if self._begun else self._opening()
+        self._begun = True
+        if failure := failure_of(output.finish):
+            return opening + event(error_fields(failure.message, failure.status)) + DONE
+        said = self._reply.part(self._reply.dialect.delta(output.text), output) if output.text or output.finish else b""
+        return opening + said + (self._end(output) if output.finish else b"")
+
+    def _opening(self) -> bytes:
+        fields = self._reply.dialect.opening()
+        return self._reply.part(fields, None) if fields else b""
+
+    def _end(self, last: Output) -> bytes:
+        return (self._reply.usage(last) if self._usage else b"") + DONE

@@ -4,46 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..request import Output, RefusedError
+from .errors import GONE, raise_if_aborted
 
 T = TypeVar("T")
+Outputs = AsyncGenerator[Output, None]
 DONE = b"data: [DONE]\n\n"
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+_START: Message = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+_END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+class GoneError(RefusedError):
+    """Nobody reads the answer any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the caller is gone", GONE)
 
 
 def event(fields: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
 
 
-class EventStream(StreamingResponse):
-    """Server-sent events, with the generator closed however the response ends."""
+class EventStream:
+    """Server-sent events, as an ASGI application: what `say` makes of each output, as it comes."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        self._events = events
+    def __init__(self, first: Output, outputs: Outputs, say: Callable[[Output], bytes]) -> None:
+        self._first = first
+        self._outputs = outputs
+        self._say = say
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(GoneError):
+                await unless_gone(receive, self._send_all(send))
         finally:
-            await self._events.aclose()
+            await self._outputs.aclose()
+
+    async def _send_all(self, send: Send) -> None:
+        await send(_START)
+        await self._send(send, self._first)
+        if self._first.finish is None:
+            async for output in self._outputs:
+                await self._send(send, output)
+        await send(_END)
+
+    async def _send(self, send: Send, output: Output) -> None:
+        if said := self._say(output):
+            await send({"type": "http.response.body", "body": said, "more_body": True})
 
 
-async def unless_gone(request: Request, wanted: Awaitable[T]) -> T:
-    """Waits for something as long as the caller does."""
+async def unless_gone(receive: Receive, wanted: Awaitable[T]) -> T:
+    """Waits for something as long as the caller does. Raises GoneError."""
     task = asyncio.ensure_future(wanted)
-    gone = asyncio.create_task(_disconnected(request))
+    gone = asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise RefusedError("the caller is gone", 499)
+            raise GoneError
         return task.result()
     finally:
         for each in (task, gone):
@@ -52,28 +77,23 @@ async def unless_gone(request: Request, wanted: Awaitable[T]) -> T:
                 await each
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def begun(request: Request, outputs: AsyncGenerator[Output, None]) -> AsyncGenerator[Output, None]:
-    """The same outputs, once the first of them is here: until then a refusal is still a status code."""
-    first = await unless_gone(request, outputs.__anext__())
-
-    async def all_of_them() -> AsyncGenerator[Output, None]:
-        try:
-            yield first
-            if first.finish is None:
-                async for output in outputs:
-                    yield output
-        finally:
-            await outputs.aclose()
-
-    return all_of_them()
+async def begun(request: Request, outputs: Outputs) -> Output:
+    """The first output: until it is here, whatever goes wrong is still a status code."""
+    try:
+        first = await unless_gone(request.receive, outputs.__anext__())
+        raise_if_aborted(first.finish)
+        return first
+    except BaseException:
+        await outputs.aclose()
+        raise
 
 
-async def gathered(request: Request, outputs: AsyncGenerator[Output, None]) -> tuple[str, list[int], Output]:
+async def gathered(request: Request, outputs: Outputs) -> tuple[str, list[int], Output]:
     """(text, tokens, the last output) of a request whose caller waits for the whole."""
 
     async def whole() -> tuple[str, list[int], Output]:
@@ -85,6 +105,6 @@ async def gathered(request: Request, outputs: AsyncGenerator[Output, None]) -> t
         return "".join(text), tokens, output
 
     try:
-        return await unless_gone(request, whole())
+        return await unless_gone(request.receive, whole())
     finally:
         await outputs.aclose()
