@@ -112,8 +112,8 @@ class TokenRatio(NamedTuple):
         uncached prompt + min(max_new, clip) + page < free - sum over running of ratio * min(max_new - generated, clip)
 
     The ratio starts at `high`, falls to `low`, and jumps up at a retraction: so a range, and `live` where it is known.
-    Requests of one shape that came in one after another: at the low end they have generated nothing yet, at the high end
-    what fills the page that they hold.
+    Requests of one shape that came in one after another: at the low end they have generated nothing yet, at the high
+    end what fills the page that they hold.
     """
 
     low: Fraction

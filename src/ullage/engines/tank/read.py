@@ -59,6 +59,5 @@ def _pace(data: Mapping[str, Any]) -> tuple[str, ...]:
     pace = data.get("pace")
     if not isinstance(pace, list) or len(pace) != 2:
         return ()
-    return (
-        f"it keeps to a pace, {pace[0]:g} s a prompt token and {pace[1]:g} s a decode step: rates are not the machine's",
-    )
+    token, step = pace
+    return (f"it keeps to a pace, {token:g} s a prompt token and {step:g} s a decode step: no rate is the machine's",)
