@@ -26,9 +26,10 @@ _WORKER_OPTIONS = (
     ("--num-reserved-decode-tokens", "TOKENS", "Kept back for each request on decode. [512]"),
     ("--schedule-conservativeness", "FACTOR", "How carefully requests are let in. [1.0]"),
     ("--served-model-name", "NAME", "The model's name for clients."),
-    ("--random-seed", "N", "Of sampling."),
-    ("--pace", "PACE", "A step clock in place of the machine's own speed, for exact tests of rates."),
-    ("--threads", "N", "Threads of a worker."),
+    ("--random-seed", "N", "Of the tiny model's weights."),
+    ("--transfer", "NAME", "How KV gets from prefill to decode: tcp or nixl. [tcp]"),
+    ("--pace", "prefill=S,decode=S", "A step clock in place of the machine's own speed, for exact tests of rates."),
+    ("--threads", "N", "Threads of a worker. [all cores]"),
 )
 
 

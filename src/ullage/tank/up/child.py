@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import gate
 from .backoff import delay_s
-from .plan import ROUTER, Part
+from .plan import KEY_VARIABLE, ROUTER, Part
 from .probe import answers
 from .process import Identity, identify
 from .state import Running, open_log
@@ -24,8 +24,9 @@ _GATE = (sys.executable, "-S", "-E", gate.__file__)
 class Child:
     """`ready`: it has answered since it was started. `due`: when it is to be started again."""
 
-    def __init__(self, part: Part, log: Path) -> None:
+    def __init__(self, part: Part, log: Path, key: str | None = None) -> None:
         self.part = part
+        self._environment = _environment(key)
         self.log = log
         self.ready = False
         self.due: float | None = None
@@ -67,7 +68,7 @@ class Child:
                 stderr=log,
                 pass_fds=[gate],
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=self._environment,
             )
         finally:
             os.close(log)
@@ -110,6 +111,12 @@ class Child:
                 return file.read().decode("utf-8", "replace").splitlines()[-lines:]
         except OSError:
             return []
+
+
+def _environment(key: str | None) -> dict[str, str]:
+    """Ours, with the key that was named, or with none."""
+    ours = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+    return {**ours, "PYTHONUNBUFFERED": "1"} | ({KEY_VARIABLE: key} if key else {})
 
 
 def _kill_group(pid: int) -> None:

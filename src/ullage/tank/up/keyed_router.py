@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from .plan import KEY_VARIABLE
+
 
 def main() -> None:
     from sglang_router.launch_router import launch_router, parse_router_args
 
-    option, name, *words = sys.argv[1:]
-    assert option == "--api-key-env"
-    args = parse_router_args(words)
-    args.api_key = os.environ[name]
+    args = parse_router_args(sys.argv[1:])
+    args.api_key = os.environ[KEY_VARIABLE]
     launch_router(args)
 
 

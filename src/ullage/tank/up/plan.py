@@ -9,6 +9,8 @@ from ...errors import UsageError
 
 LOOPBACK = "127.0.0.1"
 ROUTER = "router"
+SMOLLM2 = "smollm2"
+KEY_VARIABLE = "ULLAGE_TANK_API_KEY"  # how a key reaches workers and router: never on a command line
 
 
 class Wish(NamedTuple):
@@ -17,7 +19,7 @@ class Wish(NamedTuple):
     prefill: int = 1
     decode: int = 1
     unified: int = 0
-    model: str = "smollm2"
+    model: str = SMOLLM2
     host: str = LOOPBACK  # of the router; workers stay on loopback
     port: int = 8000
     base_port: int = 30000
@@ -70,7 +72,7 @@ def _worker(wish: Wish, role: str, index: int, of: int, place: int) -> Part:
         "unified": (),
     }[role]
     argv: tuple[str, ...] = (sys.executable, "-m", "ullage.tank.worker", "--model-path", wish.model)
-    argv += ("--host", LOOPBACK, "--port", str(port), *_key(wish), *wish.flags, *own)
+    argv += ("--host", LOOPBACK, "--port", str(port), *_named(wish), *wish.flags, *own)
     name = role if of == 1 else f"{role}-{index + 1}"
     return Part(name, role, f"http://{LOOPBACK}:{port}", argv, (port, bootstrap) if role == "prefill" else (port,))
 
@@ -78,7 +80,7 @@ def _worker(wish: Wish, role: str, index: int, of: int, place: int) -> Part:
 def _router(wish: Wish, workers: tuple[Part, ...]) -> Part:
     """The real router. With a key through a door of ours, which takes the key from the environment."""
     module = "ullage.tank.up.keyed_router" if wish.key_env else "sglang_router.launch_router"
-    argv = (sys.executable, "-m", module, *_key(wish), "--host", wish.host, "--port", str(wish.port))
+    argv: tuple[str, ...] = (sys.executable, "-m", module, "--host", wish.host, "--port", str(wish.port))
     argv += ("--prometheus-host", wish.host, "--prometheus-port", str(wish.metrics_port))
     argv += (*_routes(workers), *_SOON_BACK, *wish.router_flags)
     return Part(ROUTER, ROUTER, reach(wish.host, wish.port), argv, (wish.port, wish.metrics_port), wish.host)
@@ -101,8 +103,9 @@ def _routes(workers: tuple[Part, ...]) -> tuple[str, ...]:
     return words
 
 
-def _key(wish: Wish) -> tuple[str, ...]:
-    return ("--api-key-env", wish.key_env) if wish.key_env else ()
+def _named(wish: Wish) -> tuple[str, ...]:
+    """The file's own name is of a kind that nobody would type."""
+    return ("--served-model-name", SMOLLM2) if wish.model == SMOLLM2 else ()
 
 
 def reach(host: str, port: int) -> str:

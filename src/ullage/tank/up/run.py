@@ -31,7 +31,7 @@ def up(
         require_free(plan)
         fresh_logs(at)
         teller = Teller(at.own_log)
-        supervisor = Supervisor(wish, at, teller, signals)
+        supervisor = Supervisor(wish, key, at, teller, signals)
         try:
             supervisor.write_down()
             if _start(Trial(supervisor, signals, teller, key, limit_s), plan):

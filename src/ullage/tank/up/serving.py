@@ -51,8 +51,8 @@ class Trial(NamedTuple):
 def wait_until_serving(trial: Trial) -> bool:
     """False: told to end before."""
     began = told = time.monotonic()
-    while not trial.supervisor.all_ready:
-        if _interrupted(trial, 0.1):
+    while not (trial.supervisor.all_ready and _all_routed(trial)):
+        if _interrupted(trial, 0.2):
             return False
         told = _patience(trial, began, told)
     url, model = trial.supervisor.state.url, model_name(trial.supervisor.children[0].part.url, trial.key)
@@ -68,6 +68,15 @@ def wait_until_serving(trial: Trial) -> bool:
     return True
 
 
+def _all_routed(trial: Trial) -> bool:
+    """Does the router know all workers, as healthy? It would try in vain before, and count that."""
+    *workers, router = (child.part for child in trial.supervisor.children)
+    known = ask(router.url, "/workers", key=trial.key).json
+    rows = known.get("workers") if isinstance(known, dict) else None
+    healthy = {row.get("url") for row in rows or () if row.get("is_healthy")}
+    return healthy >= {worker.url for worker in workers}
+
+
 def _interrupted(trial: Trial, seconds: float) -> bool:
     if trial.signals.wait(seconds):
         return True
@@ -77,7 +86,7 @@ def _interrupted(trial: Trial, seconds: float) -> bool:
 
 def _patience(trial: Trial, began: float, told: float) -> float:
     """Says every ten seconds for whom it waits. When it last did."""
-    late = [child.part.name for child in trial.supervisor.children if not child.ready]
+    late = [child.part.name for child in trial.supervisor.children if not child.ready] or ["the router's workers"]
     now = time.monotonic()
     _require_time(trial, began, f"not ready: {', '.join(late)}")
     if now - told < 10:

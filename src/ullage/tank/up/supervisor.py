@@ -17,11 +17,12 @@ ROUTER_GRACE_S, WORKER_GRACE_S = 3.0, 5.0
 
 
 class Supervisor:
-    def __init__(self, wish: Wish, place: Place, teller: Teller, signals: Signals) -> None:
+    def __init__(self, wish: Wish, key: str | None, place: Place, teller: Teller, signals: Signals) -> None:
         self.wish = wish
         self.children: list[Child] = []
         self.phase = STARTING
         self.model = wish.model
+        self._key = key
         self._began = time.time()
         self._place = place
         self._teller = teller
@@ -41,11 +42,12 @@ class Supervisor:
     def write_down(self) -> None:
         write_state(self._place, self.state)
 
-    def start(self, parts: Iterable[Part]) -> None:
-        for part in parts:
-            child = Child(part, self._place.logs / f"{part.name}.log")
+    def start(self, parts: Iterable[Part]) -> list[Child]:
+        children = [Child(part, self._place.logs / f"{part.name}.log", self._key) for part in parts]
+        for child in children:
             self.children.append(child)
             child.start(self.write_down)
+        return children
 
     def drop(self, child: Child) -> None:
         self.children.remove(child)
