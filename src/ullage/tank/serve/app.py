@@ -47,6 +47,7 @@ def app_of(engine: Engine, lines: Lines) -> ASGIApp:
         registry.register(EngineCollector(engine))
         routes.append(Route("/metrics", _metrics(registry)))
     app = Starlette(routes=routes, exception_handlers=HANDLERS)
+    app.router.redirect_slashes = False
     return Guard(app, engine.args.api_key) if engine.args.api_key else app
 
 

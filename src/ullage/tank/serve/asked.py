@@ -8,6 +8,7 @@ from ..request import Bootstrap, RefusedError, Sampling
 from .fields import Fields
 
 _ROOM_BITS = 64
+_GREEDY = 1e-6  # from here down the most likely token is meant, as in SGLang
 # The values that ask for nothing.
 _NEUTRAL = {
     "n": (1,),
@@ -37,7 +38,7 @@ def sampling_of(fields: Fields, max_new_tokens: int | None, vocab: int) -> Sampl
     fields.require("top_p", 0 < top_p <= 1, "above 0 and at most 1")
     return Sampling(
         max_new_tokens=max_new_tokens,
-        temperature=temperature,
+        temperature=temperature if temperature >= _GREEDY else 0.0,
         top_p=top_p,
         top_k=fields.integer("top_k", -1, -1) or -1,
         seed=fields.integer("sampling_seed", fields.integer("seed")),

@@ -13,13 +13,25 @@ from ..figures import Loads
 
 def v1_loads(engine: Engine) -> dict[str, Any]:
     load = _load(engine)
-    totals = ("num_running_reqs", "num_waiting_reqs", "num_used_tokens", "token_usage", "gen_throughput")
     return {
         "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "version": __version__,
         "dp_rank_count": 1,
         "loads": [load],
-        "aggregate": {name: load[name] for name in totals},
+        "aggregate": _over_all(load),
+    }
+
+
+def _over_all(load: dict[str, Any]) -> dict[str, Any]:
+    """The one rank is all."""
+    return {
+        "total_running_reqs": load["num_running_reqs"],
+        "total_waiting_reqs": load["num_waiting_reqs"],
+        "total_reqs": load["num_running_reqs"] + load["num_waiting_reqs"],
+        "total_used_tokens": load["num_used_tokens"],
+        "total_tokens": load["num_total_tokens"],
+        "avg_token_usage": load["token_usage"],
+        "avg_throughput": load["gen_throughput"],
     }
 
 

@@ -56,7 +56,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _taken(what: str, error: OSError, advice: str) -> UllageError:
-    return UllageError(f"{what} cannot be taken: {os.strerror(error.errno) if error.errno else error}", advice)
+    known = error.errno is not None and error.errno > 0
+    return UllageError(f"{what} cannot be taken: {os.strerror(error.errno or 0) if known else error.strerror}", advice)
 
 
 async def _run(engine: Engine, lines: Lines, listening: socket.socket) -> None:
