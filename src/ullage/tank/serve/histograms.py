@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics
 
 from ..config import GIB
 from ..observer import Timing, Transferred
@@ -18,16 +18,18 @@ class Histograms:
     """Told by the engine's thread. Transfers are measured on prefill, the wait for pages on decode."""
 
     def __init__(self, registry: CollectorRegistry, labels: dict[str, str]) -> None:
+        disable_created_metrics()  # SGLang has none
         self._registry = registry
         self._labels = labels
         self._role = labels["engine_type"]
         self._first_token = self._made("time_to_first_token_seconds", "from arrival to first token", _SECONDS)
         self._gap = self._made("inter_token_latency_seconds", "between two tokens", _GAP_SECONDS)
         self._total = self._made("e2e_request_latency_seconds", "from arrival to end", _SECONDS)
-        self._queue = self._made("queue_time_seconds", "from arrival to first forward pass", _SECONDS)
         self._prompt = self._made("prompt_tokens_histogram", "prompt tokens of a request", _TOKENS)
         self._uncached = self._made("uncached_prompt_tokens_histogram", "of these not from the cache", _TOKENS)
         self._output = self._made("generation_tokens_histogram", "output tokens of a request", _TOKENS)
+        if self._role != "decode":
+            self._queue = self._made("queue_time_seconds", "from arrival to first forward pass", _SECONDS)
         if self._role == "prefill":
             self._size = self._made("kv_transfer_total_mb", "MiB of KV of one transfer", _MB)
             self._speed = self._made("kv_transfer_speed_gb_s", "GiB/s of one transfer", _GB_PER_S)
@@ -39,7 +41,7 @@ class Histograms:
     def finished(self, timing: Timing) -> None:
         if timing.first_token_s is not None:
             self._first_token.observe(timing.first_token_s)
-        if timing.queue_s is not None:
+        if timing.queue_s is not None and self._role != "decode":
             self._queue.observe(timing.queue_s)
         if timing.aborted:
             return

@@ -71,7 +71,7 @@ async def _run(engine: Engine, lines: Lines, listening: socket.socket) -> None:
     config = uvicorn.Config(
         app,
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # the router's probe for HTTP/2 is worth no warning
         access_log=False,
         timeout_graceful_shutdown=_GRACE_S,
         timeout_keep_alive=_KEEP_ALIVE_S,
