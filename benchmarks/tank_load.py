@@ -98,7 +98,7 @@ def told(when: str) -> None:
             size, descriptors = footprint(each["pid"])
         except OSError:
             continue
-        print(f"{when}: {each['name']:<12} pid {each['pid']:<8} {size:7.1f} MiB  {descriptors:4} descriptors", flush=True)
+        print(f"{when}: {each['name']:<8} pid {each['pid']:<8} {size:7.1f} MiB {descriptors:4} descriptors", flush=True)
 
 
 async def kill(until: float, every_s: float) -> Counter[str]:
@@ -123,7 +123,8 @@ async def drained(session: aiohttp.ClientSession, urls: list[str]) -> bool:
         except (aiohttp.ClientError, OSError):
             loads = []
         flat = [load["loads"][0] for load in loads]
-        if flat and not any(one["num_used_tokens"] or one["num_running_reqs"] or one["num_waiting_reqs"] for one in flat):
+        names = ("num_used_tokens", "num_running_reqs", "num_waiting_reqs")
+        if flat and not any(one[name] for one in flat for name in names):
             return True
         await asyncio.sleep(0.5)
     print(json.dumps(flat, indent=1))

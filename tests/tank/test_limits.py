@@ -80,7 +80,7 @@ def test_a_worker_alone(alone: Worker, prompt: int, output: int) -> None:
     if found.refused is not None:
         assert alone.generate([1] * prompt, output).status == 400
         return
-    stated = Stated(found.admits.most, found.safe.count, found.binds, found.overflow)
+    stated = Stated(int(found.admits.most), found.safe.count, found.binds, found.overflow)
     assert 1 <= stated.safe <= stated.admits
     held = 16 * -(-(prompt + output) // 16)
     drive(alone, alone, stated, prompt, output, held, lambda one: alone.generate(one, output))
@@ -125,7 +125,7 @@ def test_a_pair(pair: Pair, prompt: int, output: int) -> None:
     if found.refused is not None:
         assert pair.decode.generate([1] * prompt, output).status == 400
         return
-    stated = Stated(found.admits.most, found.safe.count, found.binds, found.overflow)
+    stated = Stated(int(found.admits.most), found.safe.count, found.binds, found.overflow)
     assert 1 <= stated.safe <= stated.admits
     held = 16 * -(-(prompt + output) // 16)
     drive(
@@ -193,7 +193,8 @@ def test_beyond_the_safe_number_the_newest_are_retracted(tmp_path: Path) -> None
     with worker(tmp_path, *UNIFIED["careless"], "--pace", "prefill=0,decode=0.02") as alone:
         found = server_limits(servers(alone)[Role.UNIFIED], Shape(100, 100))
         assert "retracted" in found.overflow
-        assert is_served(together(list(prompts(found.admits.most, 100)), lambda one: alone.generate(one, 100)), 100)
+        asked = prompts(int(found.admits.most), 100)
+        assert is_served(together(list(asked), lambda one: alone.generate(one, 100)), 100)
         assert found.admits.most > found.safe.count
         assert alone.counter("num_retracted_requests") > 0
 

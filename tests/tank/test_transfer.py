@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ullage.tank.transfer import sender as sending
 from ullage.tank.transfer.movers import TcpMover
 from ullage.tank.transfer.peers import Arrived
 from ullage.tank.transfer.receiver import TcpReceiver
@@ -31,6 +30,9 @@ class Heard:
 
     def claimed(self, room: int) -> None:
         self.events.append(("claimed", room))
+
+    def opened(self, room: int) -> None:
+        """Told first; of no interest here."""
 
     def sent(self, room: int, bytes: int, seconds: float) -> None:
         assert seconds >= 0
@@ -175,10 +177,9 @@ def test_nobody_listens() -> None:
     run(scenario)
 
 
-def test_a_room_that_is_never_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "CLAIM_S", 0.1)
-
+def test_a_room_that_is_never_claimed() -> None:
     async def scenario(pair: Pair) -> None:
+        pair.sender._claim_s = 0.1
         pair.sender.expect(ROOM)
         assert "no decode worker came" in (await pair.prefill.until("failed"))[2]
         pair.open(8)  # and one that nobody asks for

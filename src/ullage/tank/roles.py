@@ -13,7 +13,7 @@ from .scheduler.unified import Unified
 from .transfer.backends import mover_of
 from .transfer.peers import Arrived
 from .transfer.receiver import TcpReceiver
-from .transfer.sender import TcpSender
+from .transfer.sender import CLAIM_S, TcpSender
 
 if TYPE_CHECKING:
     from .engine import Loop
@@ -34,7 +34,8 @@ class Links:
         kv = room.pool.kv
         mover, layout = mover_of(room.args.disaggregation_transfer_backend, kv), [kv.shape[0], *kv.shape[3:]]
         if room.facts.role == "prefill":
-            self.sender = TcpSender(self, mover, layout, room.facts.kv_bytes_per_token)
+            claim_s = min(CLAIM_S, room.args.bootstrap_timeout_s)
+            self.sender = TcpSender(self, mover, layout, room.facts.kv_bytes_per_token, claim_s)
         else:
             self.receiver = TcpReceiver(self, mover, layout)
 
@@ -57,6 +58,9 @@ class Links:
 
     def sent(self, room: int, bytes: int, seconds: float) -> None:
         self._post(self._loop.sent, room, bytes, seconds)
+
+    def opened(self, room: int) -> None:
+        self._post(self._loop.opened, room)
 
     def arrived(self, room: int, arrived: Arrived) -> None:
         self._post(self._loop.arrived, room, arrived)

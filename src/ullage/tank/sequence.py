@@ -44,6 +44,7 @@ class Sequence:
         self.cached_tokens = 0
         self.finish: Finish | None = None
         self.admitted = False
+        self.connected = False  # on a decode worker: its prefill worker answers
         self.dropped = False  # its caller gave up: what fails after that is no failure of the worker
         self.times = Times()
         self._withheld: list[Output] | None = None

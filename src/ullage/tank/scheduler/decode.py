@@ -69,6 +69,11 @@ class Decode:
         self._decode()
         return True
 
+    def opened(self, number: int) -> None:
+        """Its prefill worker answers: it may have pages."""
+        if number in self._prealloc:
+            self._prealloc[number].connected = True
+
     def arrived(self, number: int, arrived: Arrived) -> None:
         """Its KV is here: what remains is to generate."""
         sequence = self._transfer.pop(number)
@@ -113,11 +118,13 @@ class Decode:
         return len(self._running) + len(self._waiting) + len(self._transfer)
 
     def _preallocate(self) -> None:
-        """In the order of arrival; the first that does not fit ends it."""
+        """In the order of arrival, of those whose prefill worker answers; the first that does not fit ends it."""
         room = self._room
         for number, sequence in list(self._prealloc.items()):
             retracted = [backup.sequence for backup in self._retracted]
             free = room.pool.available_tokens
+            if not sequence.connected:
+                continue
             if not room.table.free:
                 return
             if not self._reserve.may_enter(sequence, free, self._running, self._active, retracted):

@@ -59,5 +59,8 @@ class Receiver(Protocol):
 
 
 class ReceiverEvents(Protocol):
+    def opened(self, room: int) -> None:
+        """The prefill worker is there."""
+
     def arrived(self, room: int, arrived: Arrived) -> None: ...
     def failed(self, room: int, why: str) -> None: ...

@@ -84,6 +84,7 @@ class TcpReceiver:
         connect = asyncio.open_connection(host, port, limit=LINE_BYTES)
         reader, writer = await in_time(connect, CONNECT_S, "the prefill worker does not answer")
         first = watch(reader)
+        self._events.opened(room)
         try:
             writer.write(line(room=room, layout=self._layout))
             slots: Slots = await first_of(entry.slots, first)

@@ -38,11 +38,14 @@ class _Entry:
 class TcpSender:
     """The `Sender` of a prefill worker. `start` and `stop` in the event loop, all else from any thread."""
 
-    def __init__(self, events: SenderEvents, mover: Mover, layout: list[int], kv_token_bytes: int) -> None:
+    def __init__(
+        self, events: SenderEvents, mover: Mover, layout: list[int], kv_token_bytes: int, claim_s: float = CLAIM_S
+    ) -> None:
         self._events = events
         self._mover = mover
         self._layout = layout
         self._token_bytes = kv_token_bytes
+        self._claim_s = claim_s
         self._rooms: dict[int, _Entry] = {}
         self._gone: OrderedDict[int, str] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop
@@ -78,7 +81,8 @@ class TcpSender:
         entry = self._entry(room)
         entry.expected.set_result(None)
         if entry.task is None:
-            entry.timer = self._loop.call_later(CLAIM_S, self._drop, room, f"no decode worker came in {CLAIM_S:g} s")
+            why = f"no decode worker came in {self._claim_s:g} s"
+            entry.timer = self._loop.call_later(self._claim_s, self._drop, room, why)
 
     def _refuse(self, room: int, reason: str) -> None:
         """Who is here for it is told at once, who comes later then."""
@@ -107,7 +111,7 @@ class TcpSender:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         room: int | None = None
         try:
-            hello = parse(await in_time(reader.readline(), CLAIM_S, "the other worker said nothing"))
+            hello = parse(await in_time(reader.readline(), self._claim_s, "the other worker said nothing"))
             room = int(hello["room"])
             await self._converse(room, hello, reader, writer)
         except (GoneError, OSError, ValueError, KeyError, asyncio.CancelledError) as error:
@@ -138,7 +142,7 @@ class TcpSender:
             raise GoneError(f"the KV of the two workers differs: {self._layout} here, {hello['layout']} there")
         if entry.timer:
             entry.timer.cancel()
-        await in_time(asyncio.shield(entry.expected), CLAIM_S, f"no request for room {room} came")
+        await in_time(asyncio.shield(entry.expected), self._claim_s, f"no request for room {room} came")
         offer = parse(await reader.readline())
         self._events.claimed(room)
         await self._deliver(room, entry, offer, reader, writer)
