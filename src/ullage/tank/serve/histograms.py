@@ -18,7 +18,7 @@ class Histograms:
     """Told by the engine's thread. Transfers are measured on prefill, the wait for pages on decode."""
 
     def __init__(self, registry: CollectorRegistry, labels: dict[str, str]) -> None:
-        disable_created_metrics()  # SGLang has none
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # SGLang has none
         self._registry = registry
         self._labels = labels
         self._role = labels["engine_type"]
