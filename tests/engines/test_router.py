@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.evidence import argv, metrics
+from tests.evidence import argv, document, metrics
 from ullage.engines.read import read
 from ullage.report.rows import identity
 
@@ -27,3 +27,13 @@ def test_the_names_of_2025_tell_the_workers_and_their_requests() -> None:
     assert router.workers == (ONE, TWO)
     usage = {name: figure.value for name, figure in router.usage.items()}
     assert usage == {"requests_total": 16, "active_workers": 2, "worker_requests_active": 3}
+
+
+def test_workers_stand_in_one_order_however_the_router_lists_them() -> None:
+    rows = [{"url": ONE, "worker_type": "decode", "is_healthy": True}, {"url": TWO, "worker_type": "prefill"}]
+    for listed in (rows, rows[::-1]):
+        [router], _ = read([document("http://router:8000", "workers", {"workers": listed})])
+        assert router.workers == (TWO, ONE)
+        healthy = router.usage[f"healthy {ONE}"]
+        assert healthy.source is not None
+        assert healthy.source.place == f"workers[{listed.index(rows[0])}].is_healthy"

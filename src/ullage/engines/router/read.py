@@ -132,12 +132,17 @@ def _workers(data: Any) -> list[dict[str, Any]] | None:
 
 
 def _gather_workers(known: _Known, item: Evidence, workers: Iterable[Mapping[str, Any]]) -> None:
-    for index, worker in enumerate(workers):
+    """Prefill first, then by URL: the router names them in another order each time."""
+    for index, worker in sorted(enumerate(workers), key=lambda row: _place(row[1])):
         url, healthy = str(worker["url"]), worker.get("is_healthy")
         known.workers[url] = str(worker.get("worker_type") or worker.get("type") or "regular")
         if isinstance(healthy, bool):
             source = Source(item.place, f"workers[{index}].is_healthy")
             known.usage[f"healthy {url}"] = Figure(f"healthy {url}", healthy, "", Kind.READ, source)
+
+
+def _place(worker: Mapping[str, Any]) -> tuple[bool, str]:
+    return worker.get("worker_type") != "prefill", str(worker["url"])
 
 
 def _gather_samples(known: _Known, item: Evidence, content: Samples) -> None:
