@@ -14,7 +14,7 @@ class Levers(NamedTuple):
     context: str  # tokens of one request
     memory: str  # more memory for the pool
     slots: str  # requests that run at once
-    output: str  # bounds the output of clients that name none
+    output: str  # bounds the output of clients that name none; "" where the server has no such thing
     metrics: str  # what serves the metrics page
     pool: str  # sizes the pool itself, where it only caps
     key: str  # a key that does not stand on the command line
@@ -36,7 +36,7 @@ LEVERS: Mapping[str, Levers] = {
         context="--context-length",
         memory="--memory or --mem-fraction-static",
         slots="--max-running-requests",
-        output="max_tokens in the clients: the tank has no default of its own",
+        output="",  # it has no bound of its own
         metrics="--enable-metrics",
         pool="--max-total-tokens",
         key="ULLAGE_TANK_API_KEY in its environment",

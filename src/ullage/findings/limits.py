@@ -85,7 +85,7 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"with no max_tokens named, {in_words(safe)} chat requests are safe in parallel: one full context each",
                 (server.default_output, safe),
-                f"name max_tokens in the clients, or set {levers_of(server).output}",
+                "name max_tokens in the clients" + (f", or set {bound}" if (bound := levers_of(server).output) else ""),
             )
 
 
