@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -54,6 +55,8 @@ def told(handler: Handler) -> Handler:
             return error_response(error.message, error.status)
         except ClientDisconnect:
             return error_response("the caller is gone", GONE)
+        except asyncio.CancelledError:  # the server's grace is over
+            return error_response("the worker ends", 503)
 
     return answer
 

@@ -21,7 +21,7 @@ from .app import app_of
 from .lines import Lines
 
 _GRACE_S = 3  # for answers that are under way when the end comes
-_LAST_RESORT_S = 6.0
+_LAST_RESORT_S = 4.0
 _KEEP_ALIVE_S = 75  # longer than the router keeps a connection that idles: it never sends into one that closes
 _BACKLOG = 2048
 

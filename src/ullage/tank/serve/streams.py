@@ -43,7 +43,7 @@ class EventStream:
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with suppress(GoneError):
+            with suppress(GoneError, asyncio.CancelledError):  # cancelled: the server's grace is over
                 await unless_gone(receive, self._send_all(send))
         finally:
             await self._outputs.aclose()
