@@ -23,7 +23,7 @@ class Tokenizer:
         add_bos: bool = False,
         strip_first_space: bool = False,
     ) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self.pieces = pieces
         self.bos_id = bos_id
         self.eos_ids = eos_ids
@@ -36,7 +36,7 @@ class Tokenizer:
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """`special`: begins with what the model wants there, such as the BOS token."""
-        ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
+        ids: list[int] = self.encoder.encode(text, add_special_tokens=False).ids
         return self._prefix + ids if special else ids
 
     def decode(self, ids: Iterable[int]) -> str:
