@@ -15,8 +15,8 @@ from ..request import Finish
 from ..sequence import Sequence
 from ..transfer.peers import Arrived, Receiver
 from .backup import Backup
-from .retraction import to_retract
 from .room import Room
+from .running import Running
 
 
 class Decode:
@@ -27,7 +27,7 @@ class Decode:
         self._prealloc: dict[int, Sequence] = {}
         self._transfer: dict[int, Sequence] = {}
         self._waiting: deque[Sequence] = deque()
-        self._running: list[Sequence] = []
+        self._running = Running(room, self._set_aside, least_left=0)
         self._retracted: deque[Backup] = deque()
 
     def add(self, sequence: Sequence) -> Finish | None:
@@ -51,7 +51,7 @@ class Decode:
             sequence.dropped = True
             self._receiver.drop(number, "the request was aborted")
             return
-        self._running = [s for s in self._running if s is not sequence]
+        self._running.sequences = [s for s in self._running.sequences if s is not sequence]
         self._waiting = deque(s for s in self._waiting if s is not sequence)
         self._retracted = deque(b for b in self._retracted if b.sequence is not sequence)
         sequence.finish = Finish("abort", message="aborted")
@@ -61,9 +61,10 @@ class Decode:
         self._give_up_late_ones()
         self._resume()
         self._preallocate()
-        while self._waiting and len(self._running) < self._room.facts.max_running_requests:
-            self._running.append(self._waiting.popleft())
-        if not self._running:
+        running = self._running.sequences
+        while self._waiting and len(running) < self._room.facts.max_running_requests:
+            running.append(self._waiting.popleft())
+        if not running:
             self._room.idle()
             return False
         self._decode()
@@ -85,7 +86,10 @@ class Decode:
             Transferred(arrived.bytes, claimed - times.arrived, claimed - times.arrived, arrived.seconds)
         )
         self._room.runner.accept(sequence, arrived.token)
-        self._waiting.extend(self._still_running([sequence]))
+        if sequence.finish is None:
+            self._waiting.append(sequence)
+        else:
+            self._room.end(sequence)
 
     def failed(self, number: int, why: str) -> None:
         early, late = self._prealloc.pop(number, None), self._transfer.pop(number, None)
@@ -98,24 +102,24 @@ class Decode:
 
     def everyone(self) -> list[Sequence]:
         queued = [*self._waiting, *(backup.sequence for backup in self._retracted)]
-        return [*self._running, *queued, *self._transfer.values(), *self._prealloc.values()]
+        return [*self._running.sequences, *queued, *self._transfer.values(), *self._prealloc.values()]
 
     def loads(self) -> Loads:
         queues = (len(self._prealloc), len(self._transfer), len(self._retracted))
         return self._room.loads()._replace(
-            running=len(self._running),
+            running=len(self._running.sequences),
             waiting=len(self._waiting),
             queued_tokens=sum(s.length for s in [*self._waiting, *self._transfer.values(), *self._prealloc.values()]),
             prealloc_queue=queues[0],
             transfer_queue=queues[1],
             retracted_queue=queues[2],
             pending_prealloc_tokens=sum(len(s.prompt_ids) for s in self._prealloc.values()),
-            sequence_tokens=sum(s.length for s in self._running),
+            sequence_tokens=sum(s.length for s in self._running.sequences),
         )
 
     @property
     def _active(self) -> int:
-        return len(self._running) + len(self._waiting) + len(self._transfer)
+        return len(self._running.sequences) + len(self._waiting) + len(self._transfer)
 
     def _preallocate(self) -> None:
         """In the order of arrival, of those whose prefill worker answers; the first that does not fit ends it."""
@@ -127,7 +131,7 @@ class Decode:
                 continue
             if not room.table.free:
                 return
-            if not self._reserve.may_enter(sequence, free, self._running, self._active, retracted):
+            if not self._reserve.may_enter(sequence, free, self._running.sequences, self._active, retracted):
                 return
             del self._prealloc[number]
             room.table.take(sequence)
@@ -149,35 +153,14 @@ class Decode:
 
     def _decode(self) -> None:
         room = self._room
-        gone = to_retract(self._running, room.pool, least_left=0)
-        if gone:
-            self._retract(gone)
-        for sequence in self._running:
-            room.pool.grow(sequence, sequence.length)
-        batch = self._running
-        if batch:
-            room.runner.decode(batch)
-        if room.meter.decoded(batch, room.args.decode_log_interval):
-            room.observer.decode_batch(self._batch())
-        self._running = self._still_running(batch)
+        if gone := self._running.retract():
+            room.observer.retracted(Retracted(gone, room.ratio.current, room.ratio.current))
+        self._running.step(self._line)
 
-    def _retract(self, gone: list[Sequence]) -> None:
-        """Their KV is kept in the host's memory, as SGLang does it on this role: nothing is computed twice."""
-        room = self._room
-        for sequence in gone:
-            self._running.remove(sequence)
-            room.counters.retracted_input_tokens += len(sequence.prompt_ids)
-            room.counters.retracted_output_tokens += len(sequence.output_ids)
-            self._retracted.append(Backup(sequence, room.pool))
-            room.vacate(sequence, keep=False)
-        room.counters.retracted_requests += len(gone)
-        room.observer.retracted(Retracted(len(gone), room.ratio.current, room.ratio.current))
-
-    def _still_running(self, sequences: list[Sequence]) -> list[Sequence]:
-        for sequence in sequences:
-            if sequence.finish is not None:
-                self._room.end(sequence)
-        return [sequence for sequence in sequences if sequence.finish is None]
+    def _set_aside(self, sequence: Sequence) -> None:
+        """Its KV is kept in the host's memory, as SGLang does it on this role: nothing is computed twice."""
+        self._retracted.append(Backup(sequence, self._room.pool))
+        self._room.vacate(sequence, keep=False)
 
     def _give_up_late_ones(self) -> None:
         now, args = time.monotonic(), self._room.args
@@ -188,17 +171,12 @@ class Decode:
             if now - (sequence.times.claimed or now) > args.waiting_timeout_s:
                 self._receiver.drop(number, f"its KV did not arrive within {args.waiting_timeout_s:g} s")
 
-    def _batch(self) -> DecodeBatch:
+    def _line(self) -> DecodeBatch:
         pool = self._room.pool
-        transfer = sum(len(s.pages) for s in [*self._transfer.values(), *self._waiting]) * pool.page_size
-        return DecodeBatch(
-            running=len(self._running),
-            tokens=pool.used_tokens,
-            token_usage=pool.used_tokens / pool.size_tokens,
-            preallocated_usage=transfer / pool.size_tokens,
+        held = sum(len(s.pages) for s in [*self._transfer.values(), *self._waiting]) * pool.page_size
+        return self._running.line(len(self._waiting))._replace(
+            preallocated_usage=held / pool.size_tokens,
             prealloc=len(self._prealloc),
             transfer=len(self._transfer),
             retracted=len(self._retracted),
-            gen_throughput=self._room.meter.generated_per_s,
-            queued=len(self._waiting),
         )
