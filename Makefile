@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 LOCK_VENV := .venv-lock
+# Where .venv is there, it has all that the demo needs.
+DEMO_VENV := $(if $(wildcard $(VENV)/.installed),$(VENV),.venv-demo)
 PIP := $(VENV)/bin/python -m pip
 COMPILE := $(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
@@ -56,12 +58,29 @@ types: venv ## Run mypy
 	@echo "== types: mypy"
 	@$(VENV)/bin/mypy
 
-unit: venv $(VENV)/.live ## Run pytest
+# SmolLM2 for the tests of the tank, into the user's cache. Without it those tests are skipped, and say why.
+$(VENV)/.model: src/ullage/tank/model/download.py $(VENV)/.installed
+	@echo "== model: SmolLM2"
+	@$(VENV)/bin/python -m ullage.tank.up.fetch || echo "the tests that need it are skipped"
+	@touch $@
+
+unit: venv $(VENV)/.live $(VENV)/.model ## Run pytest
 	@echo "== unit: pytest"
 	@$(VENV)/bin/python -m pytest
 
-demo: venv ## Show ullage at work
-	@$(VENV)/bin/python -m ullage.demo
+demo: $(DEMO_VENV)/.installed ## Show ullage at work, on a small deployment of its own
+	@$(DEMO_VENV)/bin/python -m ullage.demo
+
+.venv-demo/.installed: requirements/tank.txt pyproject.toml
+	$(check_python)
+	@echo "== venv: .venv-demo, with what the tank needs (about 200 MB to fetch)"
+	@$(PYTHON) -m venv --clear .venv-demo
+	@{ .venv-demo/bin/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $< \
+		|| touch .venv-demo/.failed; } | awk '/^Collecting/ { printf "\r   package %d", ++n; fflush() } END { print "" }'
+	@test ! -e .venv-demo/.failed
+	@echo "== install: ullage, editable"
+	@.venv-demo/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 lock: $(LOCK_VENV)/.installed ## Refresh requirements/*.txt from requirements/*.in
 	$(COMPILE) requirements/core.in --output-file requirements/core.txt
@@ -75,5 +94,5 @@ $(LOCK_VENV)/.installed:
 	@touch $@
 
 clean: ## Remove all that was made
-	rm -rf $(VENV) $(LOCK_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-demo $(LOCK_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

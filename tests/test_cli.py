@@ -297,13 +297,6 @@ def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
     assert process.wait() in (0, 1)  # click's own end of a closed pipe is 1
 
 
-def test_the_demo_runs() -> None:
-    done = subprocess.run([sys.executable, "-m", "ullage.demo"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "prefill to decode" in done.stdout
-    assert "To try next" in done.stdout
-
-
 def test_a_key_of_one_target_is_not_sent_to_what_a_router_names() -> None:
     from ullage.cli.gather import Options, _access
     from ullage.spec import Target

@@ -1,105 +1,136 @@
-"""`make demo`: a prefill/decode deployment that answers on loopback with recorded evidence, and `ullage limits` on it.
+"""`make demo`: a tank comes up, answers, is asked what it can hold while it works, and goes down again.
 
-Nothing runs behind it: every answer stands in demo_data, with the figures of one operator's deployment.
+python -m ullage.demo [FLAGS of ullage tank up]
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
-_DATA = Path(__file__).with_name("demo_data")
-_WORKER = {"/model_info": "model_info.json", "/v1/models": "models.json"}
+from .tank.up.probe import ask
+from .tank.up.state import State, read_state, the_place
+from .tank.up.words import limits_command
 
-
-class Replay(ThreadingHTTPServer):
-    """One server of the deployment: `pages` are its answers by path."""
-
-    daemon_threads = True
-
-    def __init__(self, pages: Mapping[str, bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.pages = pages
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def start(self) -> Replay:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Replay
-
-    def do_GET(self) -> None:
-        page = self.server.pages.get(self.path)
-        self.send_response(404 if page is None else 200)
-        kind = "text/plain" if self.path == "/metrics" else "application/json"
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(page or b"")))
-        self.end_headers()
-        self.wfile.write(page or b"")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet: the demo's screen is the report's."""
-
-
-def deployment() -> tuple[Replay, Replay, Replay]:
-    """(router, prefill, decode), started on free ports of loopback."""
-    prefill, decode = Replay(_worker("prefill")), Replay(_worker("decode"))
-    workers = (
-        (_DATA / "router_workers.json").read_text().replace("{prefill}", prefill.url).replace("{decode}", decode.url)
-    )
-    router = Replay({"/workers": workers.encode()})
-    return router.start(), prefill.start(), decode.start()
-
-
-def _worker(role: str) -> dict[str, bytes]:
-    files = {
-        **_WORKER,
-        "/server_info": f"{role}_server_info.json",
-        "/v1/loads": f"{role}_loads.json",
-        "/metrics": f"{role}_metrics.txt",
-    }
-    return {path: (_DATA / name).read_bytes() for path, name in files.items()}
+_QUESTIONS = ("What is a water tank?", "Name three rivers.", "Write a line about rain.")
+_ROWS = ("--at", "2000", "--request", "prompt=500,output=1500")
+_AT_WORK = 3  # requests that run while it is asked
+_OWN_PORTS = {"--port": 8000, "--base-port": 30000, "--bootstrap-port": 8998, "--metrics-port": 29000}
 
 
 def main() -> int:
-    router, prefill, decode = deployment()
-    port = router.server_address[1]
-    flags = f"sglang-router --pd-disaggregation --prefill {prefill.url} 8998 --decode {decode.url} --port {port}"
-    command = ["limits", router.url, "--follow", "--at", "32000", "--flags", flags]
-    print(
-        f"A replayed deployment answers on loopback: router {router.url}, prefill {prefill.url}, decode {decode.url}\n"
-    )
-    print("$ ullage " + " ".join(json.dumps(word) if " " in word else word for word in command) + "\n", flush=True)
     try:
-        code = subprocess.call([sys.executable, "-m", "ullage", *command])
-        _next_steps(router.url)
-        if "--serve" in sys.argv[1:]:
-            print("\nserving until Ctrl-C", flush=True)
-            threading.Event().wait()
+        code = _show(["tank", "up", "--detach", *_ports(), *sys.argv[1:]])
+        return code or _with_tank()
     except KeyboardInterrupt:
         return 130
+
+
+def _with_tank() -> int:
+    state = read_state(the_place())
+    assert state is not None
+    try:
+        print("\nSome requests, through the router:\n", flush=True)
+        for question in _QUESTIONS:
+            _ask(state, question)
+        _put_to_work(state)
+        print()
+        code = _show([*limits_command(state).split()[1:], *_ROWS])
+    finally:
+        print()
+        _show(["tank", "down"])
+    _next_steps()
     return code
 
 
-def _next_steps(url: str) -> None:
-    python, ullage = _here(sys.executable), _here(str(Path(sys.executable).with_name("ullage")))
-    print(f"\nTo try next, while `{python} -m ullage.demo --serve` keeps a deployment answering (at the URL it names):")
-    print(f"  {ullage} limits {url} --follow --request prompt=30000,output=2000,shared=8000")
-    print(f"  {ullage} limits {url} --follow --html limits.html")
-    print(f"  {ullage} limits {url} --follow --json")
-    print(f"  {ullage} limits {url} --follow --sources")
-    print(f"  {ullage} explain prefill-window-cap")
+def _show(words: Sequence[str]) -> int:
+    """Runs a command of ullage as one would type it. Ctrl-C is first its affair, then ours."""
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    try:
+        print("$ ullage " + " ".join(words) + "\n", flush=True)
+        code = subprocess.call([sys.executable, "-m", "ullage", *words])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
+    return code
+
+
+def _ask(state: State, question: str) -> None:
+    began = time.monotonic()
+    body = {"model": state.model, "messages": [{"role": "user", "content": question}], "max_tokens": 24}
+    answer = ask(state.url, "/v1/chat/completions", {**body, "temperature": 0}, timeout_s=60)
+    if answer.status != 200:
+        print(f"  {question}  -> {answer.status}: {answer.body.decode('utf-8', 'replace')}", flush=True)
+        return
+    said = " ".join(answer.json["choices"][0]["message"]["content"].split())
+    count, seconds = answer.json["usage"]["completion_tokens"], time.monotonic() - began
+    print(f"  {question}\n    {json.dumps(said, ensure_ascii=False)}  {count} tokens, {seconds:.1f} s", flush=True)
+
+
+def _put_to_work(state: State) -> None:
+    """So that there is something to see. They end with the tank."""
+    body = {"model": state.model, "prompt": "Water " * 500, "max_tokens": 1500, "ignore_eos": True}
+    for _ in range(_AT_WORK):
+        threading.Thread(
+            target=ask, args=(state.url, "/v1/completions", body), kwargs={"timeout_s": 300}, daemon=True
+        ).start()
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline and _running(state) < _AT_WORK:
+        time.sleep(0.1)
+
+
+def _running(state: State) -> int:
+    loads = [ask(part.url, "/v1/loads").json for part in state.parts if part.role in ("decode", "unified")]
+    return sum(rank["num_running_reqs"] for answer in loads if answer for rank in answer["loads"])
+
+
+def _ports() -> list[str]:
+    """Nothing where the ports that it takes by itself are free; else free ones."""
+    named = {word.partition("=")[0] for word in sys.argv[1:]}
+    wanted = {flag: port for flag, port in _OWN_PORTS.items() if flag not in named}
+    if all(_free(port) and _free(port + 1) for port in wanted.values()):
+        return []
+    return [word for flag in wanted for word in (flag, str(_any_port()))]
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _any_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
+
+
+def _next_steps() -> None:
+    ullage = _here(str(Path(sys.executable).with_name("ullage")))
+    up = f"{ullage} limits http://127.0.0.1:8000 --follow"
+    print("\nTo try next:")
+    print(f"  {ullage} tank up --detach                     # and, while it is up:")
+    print(f"  {up} --request prompt=1000,output=500,shared=800")
+    print(f"  {up} --html limits.html")
+    print(f"  {up} --sources")
+    print(f"  {ullage} tank status")
+    print(f"  {ullage} tank down")
+    print(f"  {ullage} tank up --unified 1 --memory 2GiB    # one worker that does both, and a larger pool")
+    print(f"  {ullage} explain kv pool")
 
 
 def _here(path: str) -> str:
