@@ -212,6 +212,39 @@ def test_what_waits_too_long_for_pages_is_given_up() -> None:
     run(scenario)
 
 
+def test_the_parts_sum_to_the_whole_at_every_moment_of_a_load() -> None:
+    """Of both workers of a pair, with a decode pool that overflows, and callers who leave."""
+
+    async def scenario() -> None:
+        async with pair({"max_total_tokens": 512}, max_total_tokens=512, num_reserved_decode_tokens=16) as workers:
+            over = asyncio.Event()
+
+            async def look() -> int:
+                seen = 0
+                while not over.is_set():
+                    for engine in (workers.prefill, workers.decode):
+                        now = engine.loads()
+                        assert now.used_tokens + now.evictable_tokens + now.available_tokens == 512
+                        assert min(now.used_tokens, now.evictable_tokens, now.available_tokens) >= 0
+                        seen += 1
+                    await asyncio.sleep(0.001)
+                return seen
+
+            looking = asyncio.create_task(look())
+            asked = [asyncio.create_task(workers.ask([n] * 40, Sampling(150, ignore_eos=True))) for n in range(40)]
+            for task in asked[::4]:
+                await asyncio.sleep(0.02)
+                task.cancel()
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            assert sum(1 for a in answers if not isinstance(a, BaseException) and len(a.tokens) == 150) == 30
+            await until(lambda: is_empty(workers.prefill) and is_empty(workers.decode))
+            over.set()
+            assert await looking > 100
+            assert workers.decode.counters.retracted_requests > 0
+
+    run(scenario)
+
+
 def test_a_stopped_worker_leaves_nobody_waiting() -> None:
     async def scenario() -> None:
         async with unified(pace=Pace(0, 0.01)) as engine:
