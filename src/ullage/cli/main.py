@@ -66,9 +66,7 @@ def run() -> NoReturn:
         _complain("interrupted", "")
         sys.exit(130)
     except click.ClickException as error:
-        _complain(
-            error.format_message(), "ullage limits --help shows how" if isinstance(error, click.UsageError) else ""
-        )
+        _complain(error.format_message().rstrip("."), _help_of(error) if isinstance(error, click.UsageError) else "")
         sys.exit(2)
     except BrokenPipeError:
         _close_quietly()
@@ -84,6 +82,16 @@ def run() -> NoReturn:
         )
         sys.exit(70)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _help_of(error: click.UsageError) -> str:
+    """Of the command that the words were for, as it is typed."""
+    names: list[str] = []
+    context = error.ctx
+    while context is not None and context.parent is not None:
+        names.insert(0, context.info_name or "")
+        context = context.parent
+    return f"ullage {' '.join(names) or 'limits'} --help shows how"
 
 
 def _complain(message: str, advice: str) -> None:

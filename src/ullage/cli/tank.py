@@ -39,8 +39,9 @@ def _worker_options(function: _F) -> _F:
     return function
 
 
-@click.group()
-def tank() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def tank(context: click.Context) -> None:
     """A small, real prefill/decode deployment on the CPU.
 
     \b
@@ -48,6 +49,8 @@ def tank() -> None:
     ullage limits http://127.0.0.1:8000 --follow
     ullage tank down
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 _PORT = click.IntRange(1, 65535)

@@ -236,6 +236,12 @@ def test_what_cannot_be_meant_is_a_usage_error(tank: Tank, words: tuple[str, ...
     assert done.stderr.startswith(told)
 
 
+def test_an_unknown_word_is_one_line_that_names_the_right_help(tank: Tank) -> None:
+    assert tank.run("up", "--bogus").stderr.endswith("; ullage tank up --help shows how\n")
+    assert tank.run("bogus").stderr == "ullage: No such command 'bogus'; ullage tank --help shows how\n"
+    assert "Commands:" in tank.run().stdout
+
+
 def test_where_nothing_runs_all_commands_say_so(tank: Tank) -> None:
     assert tank.run("status").stdout == "no tank runs; ullage tank up starts one\n"
     assert tank.run("status").returncode == 3
