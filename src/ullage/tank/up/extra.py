@@ -7,11 +7,11 @@ import sys
 
 from ...errors import UllageError
 
-_NEEDED = "gguf jinja2 numba onnx onnxruntime sglang_router starlette tokenizers uvicorn".split()
+NEEDED = "gguf jinja2 numba onnx onnxruntime sglang_router starlette tokenizers uvicorn".split()
 
 
 def require_extra() -> None:
     if not sys.platform.startswith("linux"):
         raise UllageError("ullage tank runs on Linux only", "it finds its processes by /proc")
-    if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise UllageError("ullage tank needs the extra: pip install 'ullage[tank]'", f"missing: {', '.join(missing)}")

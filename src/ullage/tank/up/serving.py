@@ -86,12 +86,14 @@ def _interrupted(trial: Trial, seconds: float) -> bool:
 
 def _patience(trial: Trial, began: float, told: float) -> float:
     """Says every ten seconds for whom it waits. When it last did."""
-    late = [child.part.name for child in trial.supervisor.children if not child.ready] or ["the router's workers"]
+    waited = [child for child in trial.supervisor.children if not child.ready]
+    late = [child.part.name for child in waited] or ["the router to know its workers"]
     now = time.monotonic()
     _require_time(trial, began, f"not ready: {', '.join(late)}")
     if now - told < 10:
         return told
-    trial.teller.say(f"waiting for {', '.join(late)} ({now - began:.0f} s)")
+    last = f": {words[-1][:80]}" if waited and (words := waited[0].last_words()) else ""
+    trial.teller.say(f"waiting for {', '.join(late)} ({now - began:.0f} s){last}")
     return now
 
 
