@@ -43,8 +43,11 @@ def serve(args: ServerArgs) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listens at once: a port that is only bound can be bound by another worker too."""
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    """Listens at once: a port that is only bound can be bound by another worker too. Only where the protocol is named
+    asyncio turns off Nagle's algorithm, which would hold tokens back.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
