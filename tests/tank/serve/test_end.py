@@ -1,0 +1,172 @@
+"""How a worker ends: told to, while it serves; and before it serves, with one line that says why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import openai
+import pytest
+
+from tests.tank.engines import free_port
+from tests.tank.processes import worker
+from tests.tank.serve.calls import call, caller, client, generate_body, until
+from ullage.tank import worker as module
+
+KEY = "tank-key-5f0c9d2e71"
+SLOW = ("--pace", "prefill=0,decode=0.05", "--max-running-requests", "2")
+END_S = 5.0
+COMMAND = (sys.executable, "-m", "ullage.tank.worker", "--model-path", "tiny", "--memory", "64MiB")
+
+
+def test_told_to_end_it_ends_all_that_runs_with_an_error_and_then_itself(tmp_path: Path) -> None:
+    with worker(tmp_path, *SLOW) as each:
+        body, replies = generate_body("j" * 20, 1000), []
+
+        def ask(more: dict[str, Any]) -> None:
+            replies.append(call(each.port, "POST", "/generate", {**body, **more}))
+
+        callers = [threading.Thread(target=ask, args=({"stream": n % 2 == 0},)) for n in range(4)]
+        for thread in callers:
+            thread.start()
+        until(lambda: each.load()["num_running_reqs"] == 2 and each.load()["num_waiting_reqs"] == 2)
+        time.sleep(0.2)
+        with caller(each.port, "/generate", {**body, "stream": True}):  # it never reads
+            began = time.monotonic()
+            each.process.terminate()
+            assert each.process.wait(END_S) == 0
+            assert time.monotonic() - began < END_S
+        for thread in callers:
+            thread.join(END_S)
+        assert len(replies) == 4
+        for reply in replies:
+            streamed = reply.status == 200
+            assert reply.status in (200, 500, 503)
+            assert b'"object":"error"' in reply.body.replace(b" ", b"")
+            assert reply.body.endswith(b"data: [DONE]\n\n") == streamed
+        log = each.log.read_text("utf-8")
+        assert "Traceback" not in log
+        assert "ERROR" not in log
+
+
+def test_idle_it_ends_at_once_also_by_ctrl_c(tmp_path: Path) -> None:
+    with worker(tmp_path) as each, socket.create_connection(("127.0.0.1", each.port)):
+        each.process.send_signal(signal.SIGINT)
+        assert each.process.wait(END_S) == 0
+    assert "Traceback" not in each.log.read_text("utf-8")
+
+
+def started(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *flags], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+    )
+
+
+def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """What is wrong stands in one line: the only one, or the last after click's usage."""
+    *usage, line = done.stderr.splitlines()
+    assert done.returncode == (2 if usage else 1), done
+    assert not usage or usage[0].startswith("Usage: ")
+    assert line.startswith("Error: " if usage else "ullage tank: "), line
+    assert all(word in line for word in words), line
+
+
+def test_a_taken_port_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_one_line(started("--port", str(port)), f"port {port} of 127.0.0.1", "--port")
+        flags = ("--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", str(port))
+        assert_one_line(started("--port", str(free_port()), *flags), f"port {port}", "bootstrap-port")
+
+
+def test_of_two_that_start_at_once_on_one_port_one_serves() -> None:
+    port = str(free_port())
+    both = [
+        subprocess.Popen([*COMMAND, "--port", port], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        until(lambda: any(each.poll() is not None for each in both))
+        [loser] = [each for each in both if each.poll() is not None]
+        assert loser.stderr is not None
+        assert (loser.returncode, loser.stderr.read().count("\n")) == (1, 1)
+    finally:
+        for each in both:
+            each.terminate()
+            each.wait(15)
+            assert each.stderr is not None
+            each.stderr.close()
+
+
+WORDS_THAT_CANNOT_BE = (
+    "--port http",
+    "--port 70000",
+    "--memory much",
+    "--memory .",
+    "--memory 1.2.3GiB",
+    "--mem-fraction-static 1.5",
+    "--mem-fraction-static nan",
+    "--page-size 0",
+    "--schedule-conservativeness nan",
+    "--bootstrap-timeout-s nan",
+    "--waiting-timeout-s -1",
+    "--random-seed -1",
+    "--threads 5000",
+    "--disaggregation-mode both",
+    "--pace fast",
+    "--pace prefill=nan,decode=0",
+    "--pace prefill=1",
+    "--tp 2",
+    "serve",
+)
+
+
+@pytest.mark.parametrize("words", WORDS_THAT_CANNOT_BE)
+def test_a_flag_that_cannot_be_is_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In this process: nothing is loaded before the flags are read."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
+        module.worker.main(["--model-path", "tiny", "--port", str(taken.getsockname()[1]), *words.split()], "worker")
+    printed = capsys.readouterr()
+    assert_one_line(subprocess.CompletedProcess(words, cast(int, ended.value.code), *printed), words.split()[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--memory 1MiB", "--memory"),
+        ("--memory 4000000GiB", "memory"),
+        ("--max-total-tokens 1", ""),
+        ("--host no.such.host.invalid", "no.such.host.invalid"),
+        ("--model-path /no/such/file.gguf", "/no/such/file.gguf"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(words: str, told: str) -> None:
+    assert_one_line(started("--port", str(free_port()), *words.split()), told)
+
+
+def test_a_key_is_asked_for_and_never_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ULLAGE_TANK_API_KEY", KEY)
+    with worker(tmp_path) as each:
+        ask: dict[str, Any] = {"model": "tiny", "prompt": "a", "max_tokens": 2}
+        for key in ("wrong", KEY[:-1], KEY + "x"):
+            with client(each.port, key) as there, pytest.raises(openai.AuthenticationError) as refused:
+                there.completions.create(**ask)
+            assert "Unauthorized" in refused.value.message
+        with client(each.port, KEY) as there:
+            assert there.completions.create(**ask).choices[0].finish_reason
+            assert there.models.list().data
+        for path in ("/generate", "/v1/models", "/server_info", "/v1/loads", "/metrics", "/flush_cache", "/no"):
+            assert call(each.port, "GET", path).status == 401
+        for path in ("/health", "/health_generate"):
+            assert call(each.port, "GET", path).status == 200
+        info = call(each.port, "GET", "/server_info", None, Authorization=f"Bearer {KEY}")
+        assert info.json["api_key"] == info.json["internal_states"][0]["api_key"] == "***"
+        assert KEY.encode() not in info.body
+    assert KEY not in each.log.read_text("utf-8")
