@@ -217,6 +217,17 @@ def test_layouts_that_differ() -> None:
     run(scenario)
 
 
+def test_ways_of_transfer_that_differ() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.receiver._mover.name = "nixl"
+        pair.sender.expect(ROOM)
+        pair.open()
+        for heard in (pair.prefill, pair.decode):
+            assert "prefill transfers by tcp, decode by nixl" in (await heard.until("failed"))[2]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     "words", [b"", b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"[1]\n", b'{"room": "x"}\n', b"\xff\xfe\n"]
 )
@@ -245,7 +256,7 @@ def test_half_a_transfer_and_a_decode_worker_that_goes_away() -> None:
         for room, early in ((1, True), (2, False)):
             pair.sender.expect(room)
             _, writer = await asyncio.open_connection(HOST, pair.port)
-            writer.write(line(room=room, layout=LAYOUT) + line(tokens=4))
+            writer.write(line(room=room, layout=LAYOUT, transfer="tcp") + line(tokens=4))
             await asyncio.sleep(0.05)
             if early:
                 writer.close()

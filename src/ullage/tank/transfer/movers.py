@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .peers import Slots
+from .wire import line, parse
 
 Kv = NDArray[np.float32]
 
 
 class Mover(Protocol):
-    """One for each worker, made for its pool."""
+    """One for each worker, made for its pool. Both sides must have the same."""
 
-    def offer(self, slots: Slots) -> dict[str, Any]:
-        """What decode adds to its PAGES line, so that prefill can reach its slots."""
+    name: str
 
-    async def push(self, slots: Slots, _offer: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        """On prefill: the KV of `slots` goes to where the offer says."""
+    async def push(self, slots: Slots, writer: asyncio.StreamWriter, taken: asyncio.Task[bytes]) -> None:
+        """On prefill: gives the KV of `slots`, and returns when `taken` is the OK for it."""
 
-    async def pull(self, slots: Slots, reader: asyncio.StreamReader) -> None:
-        """On decode: returns when the KV of `slots` is here."""
+    async def pull(self, slots: Slots, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """On decode: says OK and returns when the KV of `slots` is here. However it ends, nothing writes to them
+        after that.
+        """
 
     def close(self) -> None: ...
 
@@ -32,22 +34,24 @@ class Mover(Protocol):
 class TcpMover:
     """Through the same connection: for each layer K of all tokens, then V."""
 
+    name = "tcp"
+
     def __init__(self, kv: Kv) -> None:
         self._kv = kv
 
-    def offer(self, slots: Slots) -> dict[str, Any]:
-        return {"tokens": len(slots)}
-
-    async def push(self, slots: Slots, _offer: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    async def push(self, slots: Slots, writer: asyncio.StreamWriter, taken: asyncio.Task[bytes]) -> None:
         for plane in self._planes():
             writer.write(plane[slots].data.cast("B"))
             await writer.drain()
+        parse(await taken)
 
-    async def pull(self, slots: Slots, reader: asyncio.StreamReader) -> None:
+    async def pull(self, slots: Slots, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for plane in self._planes():
             shape = (len(slots), *plane.shape[1:])
             data = await reader.readexactly(int(np.prod(shape)) * plane.itemsize)
             plane[slots] = np.frombuffer(data, dtype=plane.dtype).reshape(shape)
+        writer.write(line(ok=True))
+        await writer.drain()
 
     def close(self) -> None: ...
 

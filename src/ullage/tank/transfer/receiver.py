@@ -86,9 +86,9 @@ class TcpReceiver:
         first = watch(reader)
         self._events.opened(room)
         try:
-            writer.write(line(room=room, layout=self._layout))
+            writer.write(line(room=room, layout=self._layout, transfer=self._mover.name))
             slots: Slots = await first_of(entry.slots, first)
-            writer.write(line(**self._mover.offer(slots)))
+            writer.write(line(tokens=len(slots)))
             return await self._take(slots, first, reader, writer)
         finally:
             first.cancel()
@@ -99,9 +99,7 @@ class TcpReceiver:
     ) -> Arrived:
         fields: dict[str, Any] = parse(await first)
         began = time.monotonic()
-        await self._mover.pull(slots, reader)
-        writer.write(line(ok=True))
-        await writer.drain()
+        await self._mover.pull(slots, reader, writer)
         return Arrived(int(fields["token"]), int(fields["cached"]), int(fields["bytes"]), time.monotonic() - began)
 
     def _decline(self, room: int, host: str, port: int, reason: str) -> None:

@@ -140,20 +140,17 @@ class TcpSender:
         entry.task = asyncio.current_task()
         if hello["layout"] != self._layout:
             raise GoneError(f"the KV of the two workers differs: {self._layout} here, {hello['layout']} there")
+        if hello["transfer"] != self._mover.name:
+            raise GoneError(f"prefill transfers by {self._mover.name}, decode by {hello['transfer']}")
         if entry.timer:
             entry.timer.cancel()
         await in_time(asyncio.shield(entry.expected), self._claim_s, f"no request for room {room} came")
-        offer = parse(await reader.readline())
+        parse(await reader.readline())
         self._events.claimed(room)
-        await self._deliver(room, entry, offer, reader, writer)
+        await self._deliver(room, entry, reader, writer)
 
     async def _deliver(
-        self,
-        room: int,
-        entry: _Entry,
-        offer: dict[str, Any],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        self, room: int, entry: _Entry, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         taken = watch(reader)
         try:
@@ -161,8 +158,7 @@ class TcpSender:
             began = time.monotonic()
             size = len(load.slots) * self._token_bytes
             writer.write(line(token=load.token, cached=load.cached_tokens, bytes=size))
-            await self._mover.push(load.slots, offer, writer)
-            parse(await taken)
+            await self._mover.push(load.slots, writer, taken)
         finally:
             taken.cancel()
         del self._rooms[room]
