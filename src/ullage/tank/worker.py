@@ -11,7 +11,6 @@ import click
 
 from ..errors import UllageError
 from .config import GIB, Pace, ServerArgs
-from .serve.server import serve
 
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": GIB, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -102,7 +101,11 @@ _SECONDS = Number(0, 10**6)
 def worker(**asked: object) -> None:
     """Serves a model on the CPU, as SGLang does on a GPU."""
     try:
+        from .serve.server import serve  # takes seconds, which a word that is off need not
+
         serve(ServerArgs(**asked))  # type: ignore[arg-type]
+    except ModuleNotFoundError as error:
+        _fail(UllageError(f"{error.name} is not installed", "pip install 'ullage[tank]'"))
     except MemoryError:
         _fail(UllageError("this machine has no such memory to give", "lower --memory"))
     except UllageError as error:
