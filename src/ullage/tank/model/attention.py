@@ -19,6 +19,9 @@ Pages = NDArray[np.int32]
 # Hence the helpers are inlined, and each is called at one place. (A helper that is compiled on its own *and* into its
 # caller may give other bits in a process that compiles than in one that finds both in the cache.)
 _FAST = {"reassoc", "nsz", "contract"}
+_AT_ONCE = 4  # positions
+_C = tuple(np.float32(math.log(2) ** k / math.factorial(k)) for k in range(8))  # of the series of 2^x
+_HALF, _LEAST = np.float32(0.5), np.float32(-126)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -64,65 +67,96 @@ def attend(
 
     Token rows[i] belongs to the sequence whose pages are tables[owners[i]], and sees positions 0..positions[rows[i]].
     """
-    kv_heads, dim = pool.shape[2], pool.shape[3]
-    group = heads // kv_heads
-    scale = np.float32(1 / math.sqrt(dim))
-    scores = np.empty(tables.shape[1] * page_size, np.float32)
+    dim = pool.shape[3]
+    factor = np.float32(math.log2(math.e) / math.sqrt(dim))
+    width = (tables.shape[1] * page_size + _AT_ONCE - 1) // _AT_ONCE * _AT_ONCE
+    scores = np.empty((heads, width), np.float32)
+    slots = np.empty(width, np.int64)
+    queries = qkv.reshape(qkv.shape[0], qkv.shape[1] // dim, dim)
+    results = result.reshape(result.shape[0], heads, dim)
     for i in range(first, rows.shape[0], stride):
-        row = rows[i]
-        table = tables[owners[i]]
-        count = positions[row] + 1
+        count = positions[rows[i]] + 1
+        padded = (count + _AT_ONCE - 1) // _AT_ONCE * _AT_ONCE
+        _locate(tables[owners[i]], page_size, count, slots[:padded])
+        _score(queries[rows[i], :heads], pool[0], slots[:padded], scores)
         for head in range(heads):
-            query = qkv[row, head * dim : (head + 1) * dim]
-            _score(query, pool[0], head // group, table, page_size, scale, scores[:count])
-            total = _exponentials(scores[:count])
-            _mix(
-                scores[:count],
-                pool[1],
-                head // group,
-                table,
-                page_size,
-                total,
-                result[i, head * dim : (head + 1) * dim],
-            )
+            scores[head, count:padded] = 0
+            _soften(scores[head, :count], factor)
+        _mix(scores, pool[1], slots[:padded], results[i])
 
 
 @njit(inline="always")
-def _score(query: Floats, keys: Floats, head: int, table: Pages, page_size: int, scale: float, scores: Floats) -> None:
-    for page in range((scores.shape[0] + page_size - 1) // page_size):
-        begin, slot = page * page_size, table[page] * page_size
-        for offset in range(min(page_size, scores.shape[0] - begin)):
-            key = keys[slot + offset, head]
-            total = np.float32(0)
-            for d in range(query.shape[0]):
-                total += query[d] * key[d]
-            scores[begin + offset] = total * scale
+def _locate(table: Pages, page_size: int, count: int, slots: Ints) -> None:
+    """The slot of each position; what is beyond the last repeats it."""
+    for begin in range(0, count, page_size):
+        part = slots[begin : min(begin + page_size, count)]
+        slot = table[begin // page_size] * page_size
+        for offset in range(part.shape[0]):
+            part[offset] = slot + offset
+    slots[count:] = slots[count - 1]
 
 
 @njit(inline="always")
-def _exponentials(scores: Floats) -> np.float32:
+def _score(queries: Floats, keys: Floats, slots: Ints, scores: Floats) -> None:
+    """scores[head, p] = queries[head] . key of position p, four positions at once."""
+    group = queries.shape[0] // keys.shape[1]
+    for p in range(0, slots.shape[0], _AT_ONCE):
+        token_a, token_b, token_c, token_d = keys[slots[p]], keys[slots[p + 1]], keys[slots[p + 2]], keys[slots[p + 3]]
+        for kv_head in range(keys.shape[1]):
+            a, b, c, d = token_a[kv_head], token_b[kv_head], token_c[kv_head], token_d[kv_head]
+            for head in range(kv_head * group, (kv_head + 1) * group):
+                query, row = queries[head], scores[head]
+                sum_a, sum_b, sum_c, sum_d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+                for i in range(query.shape[0]):
+                    sum_a += query[i] * a[i]
+                    sum_b += query[i] * b[i]
+                    sum_c += query[i] * c[i]
+                    sum_d += query[i] * d[i]
+                row[p], row[p + 1], row[p + 2], row[p + 3] = sum_a, sum_b, sum_c, sum_d
+
+
+@njit(inline="always")
+def _soften(scores: Floats, factor: float) -> None:
+    """score -> 2^(factor * (score - highest)) / sum of these"""
     highest = scores[0]
-    for score in scores:
-        highest = max(highest, score)
+    for p in range(scores.shape[0]):
+        highest = max(highest, scores[p])
     total = np.float32(0)
-    for i in range(scores.shape[0]):
-        scores[i] = math.exp(scores[i] - highest)
-        total += scores[i]
-    result: np.float32 = np.float32(total)
-    return result
+    for p in range(scores.shape[0]):
+        scores[p] = _power_of_two((scores[p] - highest) * factor)
+        total += scores[p]
+    share = np.float32(1) / total
+    for p in range(scores.shape[0]):
+        scores[p] *= share
 
 
 @njit(inline="always")
-def _mix(
-    weights: Floats, values: Floats, head: int, table: Pages, page_size: int, total: np.float32, result: Floats
-) -> None:
+def _power_of_two(x: float) -> float:
+    """2^x for x <= 0: a series for what is beside the whole number, which itself becomes the exponent bits."""
+    x = max(x, _LEAST)
+    whole = np.floor(x + _HALF)
+    r = x - whole
+    series = _C[0] + r * (_C[1] + r * (_C[2] + r * (_C[3] + r * (_C[4] + r * (_C[5] + r * (_C[6] + r * _C[7]))))))
+    bits = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
+    return series * bits.view(np.float32)  # type: ignore[no-any-return]
+
+
+@njit(inline="always")
+def _mix(weights: Floats, values: Floats, slots: Ints, result: Floats) -> None:
+    """result[head] = sum of weights[head, p] * value of position p, four positions at once."""
+    group = result.shape[0] // values.shape[1]
     result[:] = 0
-    for page in range((weights.shape[0] + page_size - 1) // page_size):
-        begin, slot = page * page_size, table[page] * page_size
-        for offset in range(min(page_size, weights.shape[0] - begin)):
-            weight = weights[begin + offset]
-            value = values[slot + offset, head]
-            for d in range(result.shape[0]):
-                result[d] += weight * value[d]
-    for d in range(result.shape[0]):
-        result[d] /= total
+    for p in range(0, slots.shape[0], _AT_ONCE):
+        token_a, token_b, token_c, token_d = (
+            values[slots[p]],
+            values[slots[p + 1]],
+            values[slots[p + 2]],
+            values[slots[p + 3]],
+        )
+        for kv_head in range(values.shape[1]):
+            a, b, c, d = token_a[kv_head], token_b[kv_head], token_c[kv_head], token_d[kv_head]
+            for head in range(kv_head * group, (kv_head + 1) * group):
+                weight, row = weights[head], result[head]
+                of_a, of_b, of_c, of_d = weight[p], weight[p + 1], weight[p + 2], weight[p + 3]
+                for i in range(row.shape[0]):
+                    row[i] += of_a * a[i] + of_b * b[i] + of_c * c[i] + of_d * d[i]

@@ -14,7 +14,7 @@ from .attention import attend, rotate_and_store
 from .config import ModelConfig
 from .weights import Floats, Weights
 
-_MANY_SCORES = 20_000  # from here on, handing attention to other threads costs less than it saves
+_MANY_SCORES = 50_000  # from here on, handing attention to other threads costs less than it saves
 
 
 class Step(NamedTuple):
@@ -83,7 +83,7 @@ class Model:
                 result,
             )
 
-        if self._helpers is None or queries.scores < _MANY_SCORES:
+        if self._helpers is None or queries.scores * self.config.heads < _MANY_SCORES:
             share(0, 1)
         else:
             others = [self._helpers.submit(share, n, self.threads) for n in range(1, self.threads)]
