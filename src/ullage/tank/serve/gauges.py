@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from ..config import GIB
 from ..engine import Engine
+from ..figures import Loads
 from .info import model_name
 
 Values = dict[str, float]
@@ -26,7 +27,8 @@ class EngineCollector(Collector):
         self._labels = labels_of(engine)
 
     def collect(self) -> Iterator[Metric]:
-        for name, value in {**self._sizes(), **self._levels(), **self._queues()}.items():
+        now = self._engine.loads()
+        for name, value in {**self._sizes(), **self._levels(now), **self._queues(now)}.items():
             gauge = GaugeMetricFamily(f"sglang:{name}", name.replace("_", " "), labels=list(self._labels))
             gauge.add_metric(list(self._labels.values()), value)
             yield gauge
@@ -47,8 +49,7 @@ class EngineCollector(Collector):
             "startup_available_gpu_memory_gb": facts.available_before_load_bytes / GIB,
         }
 
-    def _levels(self) -> Values:
-        now = self._engine.loads()
+    def _levels(self, now: Loads) -> Values:
         return {
             "num_running_reqs": now.running,
             "num_queue_reqs": now.waiting,
@@ -63,9 +64,9 @@ class EngineCollector(Collector):
             "cache_hit_rate": now.cache_hit_rate,
         }
 
-    def _queues(self) -> Values:
+    def _queues(self, now: Loads) -> Values:
         """Only those of its role: the others do not exist here."""
-        now, facts = self._engine.loads(), self._engine.facts
+        facts = self._engine.facts
         if facts.role == "prefill":
             return {
                 "num_prefill_bootstrap_queue_reqs": now.bootstrap_queue,
