@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from tests.tank.engines import free_port
-from tests.tank.processes import worker
+from tests.tank.processes import Worker, worker
 from tests.tank.serve.calls import call, caller, client, generate_body, until
 from ullage.tank import worker as module
 
@@ -54,6 +54,44 @@ def test_told_to_end_it_ends_all_that_runs_with_an_error_and_then_itself(tmp_pat
         log = each.log.read_text("utf-8")
         assert "Traceback" not in log
         assert "ERROR" not in log
+
+
+def test_each_of_a_pair_ends_with_an_error_for_its_callers(tmp_path: Path) -> None:
+    """Decode while it generates, then prefill while it waits for a decode worker that never comes."""
+    mode = "--disaggregation-mode"
+    with worker(tmp_path, mode, "prefill") as prefill, worker(tmp_path, *SLOW, mode, "decode") as decode:
+        replies = {}
+
+        def ask(each: Worker, room: int, tokens: int) -> None:
+            place = {"bootstrap_host": "127.0.0.1", "bootstrap_port": prefill.bootstrap_port, "bootstrap_room": room}
+            body = {**generate_body("p" * 20, tokens), **place}
+            replies[each.port, room] = call(each.port, "POST", "/generate", body)
+
+        def asking(each: Worker, room: int) -> threading.Thread:
+            thread = threading.Thread(target=ask, args=(each, room, 1000))
+            thread.start()
+            return thread
+
+        callers = [asking(prefill, 1), asking(decode, 1)]
+        until(lambda: decode.load()["num_running_reqs"] == 1)
+        ends(decode, callers)
+        assert replies[prefill.port, 1].status == 200
+        assert replies[decode.port, 1].status in (500, 503)
+        lonely = [asking(prefill, 2)]
+        until(lambda: prefill.load()["disaggregation"]["prefill_bootstrap_queue_reqs"] == 1)
+        ends(prefill, lonely)
+        assert replies[prefill.port, 2].status in (500, 503)
+
+
+def ends(each: Worker, callers: list[threading.Thread]) -> None:
+    each.process.terminate()
+    assert each.process.wait(END_S) == 0
+    for thread in callers:
+        thread.join(END_S)
+        assert not thread.is_alive()
+    log = each.log.read_text("utf-8")
+    assert "Traceback" not in log
+    assert "ERROR" not in log
 
 
 def test_idle_it_ends_at_once_also_by_ctrl_c(tmp_path: Path) -> None:
