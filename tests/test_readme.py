@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.tank.up.tanks import free_ports
+
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 MOVES = ("in use now ", "KV pool in use ", "request slots in use ")
 
 
 def demo(state: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ullage.demo", *flags]
+    command = [sys.executable, "-m", "ullage.demo", *free_ports().words, *flags]
     environment = {**os.environ, "XDG_STATE_HOME": str(state)}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
 
