@@ -256,6 +256,33 @@ def test_a_stopped_worker_leaves_nobody_waiting() -> None:
     run(scenario)
 
 
+def test_after_the_end_nobody_waits() -> None:
+    async def scenario() -> None:
+        async with unified() as engine:
+            await engine.stop()
+            with pytest.raises(RefusedError, match="has stopped") as refused:
+                await answer_of(engine, [1], GREEDY)
+            assert refused.value.status == 503
+            assert not await engine.flush_cache()
+
+    run(scenario)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_failure_is_told_to_whoever_waits() -> None:
+    async def scenario() -> None:
+        async with unified(pace=Pace(0, 0.01)) as engine:
+            running = asyncio.create_task(answer_of(engine, [1], Sampling(500, ignore_eos=True)))
+            await until(lambda: engine.loads().running == 1)
+            engine._room.pool.kv = None  # type: ignore[assignment]
+            assert "the engine failed" in (await running).finish.message
+            assert engine.failure is not None
+            with pytest.raises(RefusedError, match="has stopped"):
+                await answer_of(engine, [1], GREEDY)
+
+    run(scenario)
+
+
 def test_flush() -> None:
     async def scenario() -> None:
         async with unified() as engine:

@@ -51,6 +51,7 @@ class Engine:
         self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._outbox: list[tuple[asyncio.Queue[Output], Output]] = []
         self._stopping = False
+        self._closed = False
         self._loads = Loads()
 
     @property
@@ -117,6 +118,8 @@ class Engine:
 
     def _post(self, what: Callable[..., object], *args: Any) -> None:
         self._inbox.put(lambda: what(*args))
+        if self._closed:  # the thread will not see it any more
+            self._close()
 
     def _run(self) -> None:
         try:
@@ -124,13 +127,19 @@ class Engine:
                 self._turn()
         except BaseException as error:  # nobody is served any more: whoever waits is told, and /health says so
             self.failure = error
-            self._stopping = True
             for sequence in self._loop.everyone():
                 sequence.finish = Finish("abort", message=f"the engine failed: {error}", status=500)
                 sequence.tell_now(withheld=False)
                 sequence.tell((), "")
-            self._deliver()
             raise
+        finally:
+            self._closed = True
+            self._close()
+
+    def _close(self) -> None:
+        """What comes after the end is answered, not done."""
+        self._read(wait=False)
+        self._deliver()
 
     def _turn(self) -> None:
         worked = self._loop.step()
@@ -157,17 +166,18 @@ class Engine:
             self._events.call_soon_threadsafe(_hand_over, outputs)
 
     def _add(self, sequence: Sequence) -> None:
-        sequence.finish = self._loop.add(sequence)
+        over = Finish("abort", message="the engine has stopped", status=503)
+        sequence.finish = over if self._closed else self._loop.add(sequence)
         sequence.admitted = sequence.finish is None
         if sequence.finish is not None:
             sequence.tell((), "")
 
     def _abort(self, sequence: Sequence) -> None:
-        if any(each is sequence for each in self._loop.everyone()):
+        if not self._closed and any(each is sequence for each in self._loop.everyone()):
             self._loop.abort(sequence)
 
     def _flush(self, answer: asyncio.Future[bool]) -> None:
-        idle = not self._loop.everyone()
+        idle = not self._closed and not self._loop.everyone()
         if idle:
             self._room.pool.flush()
         self._events.call_soon_threadsafe(answer.set_result, idle)
@@ -175,7 +185,9 @@ class Engine:
     def _end_all(self) -> None:
         for sequence in self._loop.everyone():
             self._loop.abort(sequence)
-            sequence.tell((), "")
+            if sequence.finish is not None:  # of those in a transfer its end tells
+                sequence.finish = Finish("abort", message="the worker is stopping", status=503)
+                sequence.tell((), "")
 
     def _stop(self) -> None:
         self._stopping = True
