@@ -15,6 +15,7 @@ from .config import ModelConfig
 from .weights import Floats, Weights
 
 _MANY_SCORES = 50_000  # from here on, handing attention to other threads costs less than it saves
+_KERNELS = 2  # attention kernels at a time, each with scores of its own: as the estimate of scratch has it
 
 
 class Step(NamedTuple):
@@ -141,4 +142,5 @@ def activation_bytes(config: ModelConfig, tokens: int, sequences: int) -> int:
     width = config.heads * config.head_dim
     qkv = width + 2 * config.kv_heads * config.head_dim
     row = 5 * config.hidden + 2 * qkv + 2 * width + 4 * config.ffn + config.head_dim
-    return 4 * (tokens * row + sequences * (config.vocab + config.hidden) + config.context_len)
+    scores = _KERNELS * (config.heads + 2) * config.context_len
+    return 4 * (tokens * row + sequences * (config.vocab + config.hidden) + scores)

@@ -11,6 +11,7 @@ does not depend on the tokens that are computed beside it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from onnx.onnx_pb import NodeProto
 from .weights import Floats, Layer, Weights
 
 _SPIN_US = "10"  # a thread waits so long for its next piece before it sleeps: bridges the gaps within a graph
+_AS_ASKED = 1  # an arena grows by what is asked for, not to the next power of two
 _OPSET, _IR = 23, 11
 
 
@@ -55,17 +57,29 @@ def build(weights: Weights, threads: int) -> Graphs:
 
 
 def _options(plan: _Plan, threads: int) -> onnxruntime.SessionOptions:
-    """Without an arena, which would keep the scratch of every layer's largest pass."""
+    _share_scratch()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.add_session_config_entry("session.intra_op.spin_duration_us", _SPIN_US)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in plan.weights.values()]
     options.add_external_initializers(list(plan.weights), values)
     return options
+
+
+@cache
+def _share_scratch() -> None:
+    """One arena for all sessions of this process. Of its own, each would keep what its largest pass ever took."""
+    memory = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    sizes = {"max_mem": 0, "arena_extend_strategy": _AS_ASKED, "initial_chunk_size_bytes": 2**20}
+    onnxruntime.create_and_register_allocator(
+        memory, onnxruntime.OrtArenaCfg({**sizes, "max_dead_bytes_per_chunk": -1})
+    )
 
 
 def _plans(weights: Weights) -> Iterator[_Plan]:
