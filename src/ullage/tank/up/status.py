@@ -34,7 +34,7 @@ def _nothing(as_json: bool) -> str:
 
 def _text(state: State, seen: list[Seen], watched: bool) -> str:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(state.began))
-    words = f"{state.model} at {state.url}, {state.phase} since {since} ({ago(state.began)})"
+    words = f"{state.model} at {state.url}: {state.phase}, begun {since} ({ago(state.began)} ago)"
     by = f"supervisor: pid {state.supervisor.pid}"
     by = by if watched else "its supervisor is gone: nothing that dies is started again; ullage tank down ends the rest"
     return "\n".join([words, by, "", status_table(seen), *last_ends(seen)])
