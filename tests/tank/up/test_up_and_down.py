@@ -145,8 +145,9 @@ def test_told_to_end_it_ends_all(tank: Tank, number: signal.Signals) -> None:
     tank.require_nothing_left()
 
 
-def test_told_to_end_while_it_starts_it_leaves_nothing(tank: Tank) -> None:
-    with tank.started() as process:
+@pytest.mark.parametrize("how", [(), ("--detach",)])
+def test_told_to_end_while_it_starts_it_leaves_nothing(tank: Tank, how: tuple[str, ...]) -> None:
+    with tank.started(*how) as process:
         until(lambda: tank.run("status").returncode == 1)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
