@@ -3,9 +3,9 @@
     ULLAGE_LLAMA_SERVER=/path/to/llama-server python benchmarks/tank_speed.py [ROUNDS]
 
 Both take turns, so that a busy machine slows both. The tank computes in float32, with all cores; llama-server computes
-with the weights as they are in the file (4 bits), and the better of one thread and all cores counts. Its times are those
-it states itself, without HTTP. Prefill: one prompt of 800 tokens (the tank: in pieces of 512, as its engine would).
-Decode: 8 sequences of 32 tokens grow by 128 together.
+with the weights as they are in the file (4 bits), and the better of one thread and all cores counts. Its times are
+those it states itself, without HTTP. Prefill: one prompt of 800 tokens (the tank: in pieces of 512, as its engine
+would). Decode: 8 sequences of 32 tokens grow by 128 together.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def _llama_server(binary: str, threads: int) -> Iterator[str]:
     sizes = ["-c", str(PARALLEL * 1024), "-np", str(PARALLEL), "-t", str(threads), "-tb", str(threads)]
     command = [binary, "-m", str(fetch_smollm2()), "--port", str(port), *sizes]
     libraries = os.pathsep.join(filter(None, [str(Path(binary).parent), os.environ.get("LD_LIBRARY_PATH")]))
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, env={**os.environ, "LD_LIBRARY_PATH": libraries}, **quiet)
+    environment, nowhere = {**os.environ, "LD_LIBRARY_PATH": libraries}, subprocess.DEVNULL
+    process = subprocess.Popen(command, env=environment, stdin=nowhere, stdout=nowhere, stderr=nowhere)
     try:
         _wait(f"http://127.0.0.1:{port}", process)
         yield f"http://127.0.0.1:{port}"
