@@ -115,7 +115,7 @@ def llama(url: str, turn: int) -> Speed:
 def _complete(url: str, prompt: list[int], output: int) -> dict[str, float]:
     wanted = {"prompt": prompt, "n_predict": output, "ignore_eos": True, "cache_prompt": False, "temperature": 0}
     request = Request(f"{url}/completion", json.dumps(wanted).encode(), {"Content-Type": "application/json"})
-    answer: dict[str, Any] = json.load(urlopen(request, timeout=300))
+    answer: dict[str, Any] = json.load(urlopen(request, timeout=1800))
     timings: dict[str, float] = answer["timings"]
     return timings
 
