@@ -163,7 +163,8 @@ def test_a_caller_who_leaves_a_pair_before_the_first_token(stage: str, side: str
 
     async def scenario() -> None:
         slow = {"pace": Pace(0.005, 0), "chunked_prefill_size": 32} if stage == "computing" else {}
-        async with pair(slow, max_running_requests=1, disaggregation_decode_extra_slots=0) as workers:
+        held = Pace(0, 0.005 if stage == "prealloc" else 0)  # the slot is taken for two seconds
+        async with pair(slow, max_running_requests=1, disaggregation_decode_extra_slots=0, pace=held) as workers:
             before: list[asyncio.Task[object]] = []
             if stage == "prealloc":  # somebody holds the only slot
                 before.append(asyncio.create_task(workers.ask([5], Sampling(400, temperature=0, ignore_eos=True))))
