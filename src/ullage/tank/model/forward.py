@@ -15,6 +15,7 @@ from .config import ModelConfig
 from .weights import Floats, Weights
 
 _MANY_SCORES = 50_000  # from here on, handing attention to other threads costs less than it saves
+_MOST_THREADS = 4  # unless asked for: each layer has its own, and so small a model gains little from more
 _KERNELS = 2  # attention kernels at a time, each with scores of its own: as the estimate of scratch has it
 
 
@@ -134,7 +135,8 @@ def _turns(frequencies: NDArray[np.float64], positions: int) -> Floats:
 
 
 def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _MOST_THREADS)
 
 
 def activation_bytes(config: ModelConfig, tokens: int, sequences: int) -> int:

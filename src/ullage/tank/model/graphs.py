@@ -52,8 +52,8 @@ class Graph:
 
 
 def build(weights: Weights, threads: int) -> Graphs:
-    entry, *between, last = (Graph(plan, threads) for plan in _plans(weights))
-    return Graphs(entry, between, last)
+    last, *between, entry = (Graph(plan, threads) for plan in _plans(weights))
+    return Graphs(entry, between[::-1], last)
 
 
 def _options(plan: _Plan, threads: int) -> onnxruntime.SessionOptions:
@@ -83,24 +83,25 @@ def _share_scratch() -> None:
 
 
 def _plans(weights: Weights) -> Iterator[_Plan]:
+    """From the last to the first: the head is the largest, and is made while least is in memory."""
     config = weights.config
-    layer = weights.layer(0)
-    plan = _Plan(config.norm_eps, "hidden")
-    plan.query_key_value("hidden", layer)
-    plan.outputs = ["qkv"]
-    yield plan
-    for index in range(1, config.layers):
-        plan = _Plan(config.norm_eps, "hidden", "attention")
-        plan.feed_forward(layer)
-        layer = weights.layer(index)
-        plan.query_key_value("after", layer)
-        plan.outputs = ["after", "qkv"]
-        yield plan
+    layer = weights.layer(config.layers - 1)
     plan = _Plan(config.norm_eps, "hidden", "attention")
     plan.feed_forward(layer)
     plan.norm("after", weights.final_norm(), "normed_after")
     plan.matmul("normed_after", weights.head(), "logits")
     plan.outputs = ["logits"]
+    yield plan
+    for index in range(config.layers - 2, -1, -1):
+        plan = _Plan(config.norm_eps, "hidden", "attention")
+        behind, layer = layer, weights.layer(index)
+        plan.feed_forward(layer)
+        plan.query_key_value("after", behind)
+        plan.outputs = ["after", "qkv"]
+        yield plan
+    plan = _Plan(config.norm_eps, "hidden")
+    plan.query_key_value("hidden", layer)
+    plan.outputs = ["qkv"]
     yield plan
 
 
