@@ -30,15 +30,19 @@ def rotate_and_store(qkv: Floats, turns: Floats, slots: Ints, pool: Floats, head
 
     qkv [tokens, (heads + 2 kv_heads) * dim]   turns [tokens, dim / 2, 2] cos, sin   pool [2, slots, kv_heads, dim]
     """
-    kv_heads, dim = pool.shape[2], pool.shape[3]
-    for token in range(qkv.shape[0]):
-        for head in range(heads):
-            _rotate(qkv[token, head * dim : (head + 1) * dim], turns[token], qkv[token, head * dim : (head + 1) * dim])
-        for head in range(kv_heads):
-            key = (heads + head) * dim
-            _rotate(qkv[token, key : key + dim], turns[token], pool[0, slots[token], head])
-            value = key + kv_heads * dim
-            pool[1, slots[token], head] = qkv[token, value : value + dim]
+    dim = pool.shape[3]
+    parts = qkv.reshape(qkv.shape[0], qkv.shape[1] // dim, dim)
+    for token in range(parts.shape[0]):
+        slot, turn = slots[token], turns[token]
+        for part in range(parts.shape[1]):
+            x, key = parts[token, part], part - heads
+            value = key - pool.shape[2]
+            if key < 0:
+                _rotate(x, turn, x)
+            elif value < 0:
+                _rotate(x, turn, pool[0, slot, key])
+            else:
+                _copy(x, pool[1, slot, value])
 
 
 @njit(inline="always")
@@ -47,6 +51,12 @@ def _rotate(x: Floats, turn: Floats, result: Floats) -> None:
         a, b = x[2 * i], x[2 * i + 1]
         result[2 * i] = a * turn[i, 0] - b * turn[i, 1]
         result[2 * i + 1] = a * turn[i, 1] + b * turn[i, 0]
+
+
+@njit(inline="always")
+def _copy(x: Floats, result: Floats) -> None:
+    for i in range(x.shape[0]):
+        result[i] = x[i]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -80,8 +90,7 @@ def attend(
         _locate(tables[owners[i]], page_size, count, slots[:padded])
         _score(queries[rows[i], :heads], pool[0], slots[:padded], scores)
         for head in range(heads):
-            scores[head, count:padded] = 0
-            _soften(scores[head, :count], factor)
+            _soften(scores[head, :padded], count, factor)
         _mix(scores, pool[1], slots[:padded], results[i])
 
 
@@ -93,7 +102,8 @@ def _locate(table: Pages, page_size: int, count: int, slots: Ints) -> None:
         slot = table[begin // page_size] * page_size
         for offset in range(part.shape[0]):
             part[offset] = slot + offset
-    slots[count:] = slots[count - 1]
+    for p in range(count, slots.shape[0]):
+        slots[p] = slots[count - 1]
 
 
 @njit(inline="always")
@@ -116,18 +126,20 @@ def _score(queries: Floats, keys: Floats, slots: Ints, scores: Floats) -> None:
 
 
 @njit(inline="always")
-def _soften(scores: Floats, factor: float) -> None:
-    """score -> 2^(factor * (score - highest)) / sum of these"""
+def _soften(scores: Floats, count: int, factor: float) -> None:
+    """score -> 2^(factor * (score - highest)) / sum of these; zero from `count` on"""
     highest = scores[0]
-    for p in range(scores.shape[0]):
+    for p in range(count):
         highest = max(highest, scores[p])
     total = np.float32(0)
-    for p in range(scores.shape[0]):
+    for p in range(count):
         scores[p] = _power_of_two((scores[p] - highest) * factor)
         total += scores[p]
     share = np.float32(1) / total
-    for p in range(scores.shape[0]):
+    for p in range(count):
         scores[p] *= share
+    for p in range(count, scores.shape[0]):
+        scores[p] = 0
 
 
 @njit(inline="always")
@@ -145,7 +157,9 @@ def _power_of_two(x: float) -> float:
 def _mix(weights: Floats, values: Floats, slots: Ints, result: Floats) -> None:
     """result[head] = sum of weights[head, p] * value of position p, four positions at once."""
     group = result.shape[0] // values.shape[1]
-    result[:] = 0
+    for head in range(result.shape[0]):
+        for i in range(result.shape[1]):
+            result[head, i] = 0
     for p in range(0, slots.shape[0], _AT_ONCE):
         token_a, token_b, token_c, token_d = (
             values[slots[p]],

@@ -32,7 +32,7 @@ class Loaded(NamedTuple):
 
 
 def load_model(path: str, *, seed: int = 0, threads: int | None = None, context_length: int | None = None) -> Loaded:
-    """`path`: "tiny", "smollm2" or a GGUF file. `seed` makes another tiny model. `threads`: as many as cores, up to 4."""
+    """`path`: "tiny", "smollm2" or a GGUF file. `seed` makes another tiny model. `threads`: by default one a core."""
     if path == "tiny":
         config = shortened(TINY_CONFIG, context_length)
         model = Model(TinyWeights(seed, config), threads)
