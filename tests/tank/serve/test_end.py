@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -17,8 +18,9 @@ import pytest
 
 from tests.tank.engines import free_port
 from tests.tank.processes import Worker, worker
-from tests.tank.serve.calls import call, caller, client, generate_body, until
+from tests.tank.serve.calls import Reply, call, caller, client, generate_body, until
 from ullage.tank import worker as module
+from ullage.tank.serve.server import listen
 
 KEY = "tank-key-5f0c9d2e71"
 SLOW = ("--pace", "prefill=0,decode=0.05", "--max-running-requests", "2")
@@ -101,6 +103,45 @@ def test_idle_it_ends_at_once_also_by_ctrl_c(tmp_path: Path) -> None:
     assert "Traceback" not in each.log.read_text("utf-8")
 
 
+def test_a_step_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    with worker(tmp_path, "--pace", "prefill=0,decode=60") as each:
+        replies: list[Reply] = []
+
+        def ask() -> None:
+            replies.append(call(each.port, "POST", "/generate", generate_body("a", 9)))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until(lambda: each.load()["num_running_reqs"] == 1)
+        each.process.terminate()
+        assert each.process.wait(END_S + 2) == 1
+        asking.join(END_S)
+    assert [reply.status for reply in replies] == [503]
+
+
+FAILING = """
+from ullage.tank.scheduler.unified import Unified
+from ullage.tank.worker import worker
+
+def fail(self):
+    raise RuntimeError("the pool is on fire")
+
+Unified._decode = fail
+worker()
+"""
+
+
+def test_a_failed_engine_tells_its_callers_and_ends_the_worker(tmp_path: Path) -> None:
+    """What no request can bring about is brought about by hand."""
+    port = free_port()
+    each = Worker(port, 0, tmp_path / "log", [sys.executable, "-c", FAILING, *COMMAND[3:], "--port", str(port)])
+    reply = call(port, "POST", "/generate", generate_body("a", 9))
+    assert reply.status == 500
+    assert "the pool is on fire" in reply.json["message"]
+    assert each.process.wait(END_S) == 1
+    assert each.log.read_text("utf-8").splitlines()[-1] == "ullage tank: the engine failed: the pool is on fire"
+
+
 def started(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *flags], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
@@ -141,6 +182,23 @@ def test_of_two_that_start_at_once_on_one_port_one_serves() -> None:
             each.wait(15)
             assert each.stderr is not None
             each.stderr.close()
+
+
+def test_tokens_are_not_held_back() -> None:
+    """Nagle's algorithm is off on what is accepted from the port."""
+
+    async def is_off() -> bool:
+        accepted: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(lambda _, writer: accepted.set_result(writer), sock=listen("127.0.0.1", 0))
+        _, here = await asyncio.open_connection(*server.sockets[0].getsockname())
+        there = await accepted
+        off = bool(there.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        for each in (here, there, server):
+            each.close()
+            await each.wait_closed()
+        return off
+
+    assert asyncio.run(is_off())
 
 
 WORDS_THAT_CANNOT_BE = (

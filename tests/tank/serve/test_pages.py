@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.tank.processes import Worker
-from tests.tank.serve.calls import call, generate_body, post, until
+from tests.tank.serve.calls import call, caller, generate_body, post, until
 from tests.tank.serve.conftest import Pair
 
 EVERYWHERE = {
@@ -52,11 +52,14 @@ def families(worker: Worker) -> dict[str, Any]:
     return {family.name: family for family in text_string_to_metric_families(reply.body.decode())}
 
 
+def values(worker: Worker) -> dict[str, float]:
+    """Of all series of one moment, without their labels."""
+    samples = [sample for family in families(worker).values() for sample in family.samples]
+    return {sample.name.removeprefix("sglang:"): float(sample.value) for sample in samples}
+
+
 def value(worker: Worker, name: str) -> float:
-    """Of a series, summed over its labels."""
-    found = [s.value for family in families(worker).values() for s in family.samples if s.name == f"sglang:{name}"]
-    assert found, name
-    return float(sum(found))
+    return values(worker)[name]
 
 
 @pytest.fixture
@@ -119,24 +122,19 @@ def test_loads_are_told_in_both_shapes(plain: Worker) -> None:
 
 
 def test_what_runs_shows_in_loads_and_in_the_gauges(slow: Worker) -> None:
-    long = threading.Thread(target=post, args=(slow.port, "/generate", generate_body("a" * 40, 60)))
-    short = threading.Thread(target=post, args=(slow.port, "/generate", generate_body("b" * 40, 2)))
-    long.start()
-    until(lambda: slow.load()["num_running_reqs"] == 1)
-    short.start()
-    until(lambda: slow.load()["num_waiting_reqs"] == 1)
-    load, [older] = slow.load(), get(slow, "/get_load")
-    assert load["num_used_tokens"] >= 48
+    until(slow.is_empty)
+    with caller(slow.port, "/generate", generate_body("a" * 40, 1000)):
+        until(lambda: slow.load()["num_used_tokens"] >= 48)
+        with caller(slow.port, "/generate", generate_body("b" * 40, 2)):
+            until(lambda: slow.load()["num_waiting_reqs"] == 1)
+            load, [older], now = slow.load(), get(slow, "/get_load"), values(slow)
+            assert call(slow.port, "POST", "/flush_cache").status == 400
     assert load["num_total_tokens"] == load["num_used_tokens"] + 40
     assert (older["num_reqs"], older["num_waiting_reqs"], older["num_pending_tokens"]) == (2, 1, 40)
-    assert (value(slow, "num_running_reqs"), value(slow, "num_queue_reqs")) == (1, 1)
-    used, free, kept = (value(slow, name) for name in ("kv_used_tokens", "kv_available_tokens", "kv_evictable_tokens"))
-    assert used + free + kept == 4096
-    assert value(slow, "token_usage") == pytest.approx(used / 4096, abs=0.01)
-    assert value(slow, "decode_sum_seq_lens") > 40
-    assert call(slow.port, "POST", "/flush_cache").status == 400
-    for thread in (long, short):
-        thread.join(30)
+    assert (now["num_running_reqs"], now["num_queue_reqs"]) == (1, 1)
+    assert now["kv_used_tokens"] + now["kv_available_tokens"] + now["kv_evictable_tokens"] == 4096
+    assert now["num_used_tokens"] == now["kv_used_tokens"] >= now["decode_sum_seq_lens"] > 40
+    assert now["token_usage"] == now["kv_used_tokens"] / 4096
     until(slow.is_empty)
 
 

@@ -79,6 +79,8 @@ def test_what_is_no_json_object_of_the_right_types(plain: Worker, path: str, bod
         {"presence_penalty": -0.5},
         {"repetition_penalty": 1.2},
         {"min_p": 0.1},
+        {"min_new_tokens": 2, "stop": "a"},
+        {"min_new_tokens": 2, "ignore_eos": False},
         {"regex": "a+"},
         {"json_schema": "{}"},
         {"no_stop_trim": True},
@@ -86,9 +88,14 @@ def test_what_is_no_json_object_of_the_right_types(plain: Worker, path: str, bod
     ids=lambda sampling: "{}={!r:.20}".format(*next(iter(sampling.items()))),
 )
 def test_a_wrong_value_is_told_by_its_name(plain: Worker, sampling: dict[str, Any]) -> None:
-    [name] = sampling
+    name = next(iter(sampling))
     word = {"max_new_tokens": ""}.get(name, name)
     refused(call(plain.port, "POST", "/generate", generate_body("a", 4, **sampling)), 400, word)
+
+
+def test_a_least_number_of_tokens_is_kept_where_nothing_ends_early(plain: Worker) -> None:
+    body = generate_body("a", 5, min_new_tokens=5)
+    assert post(plain.port, "/generate", body)["meta_info"]["completion_tokens"] == 5
 
 
 @pytest.mark.parametrize("seed", [-1, 0, 2**63, 2**64 - 1])

@@ -17,8 +17,6 @@ _NEUTRAL = {
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
     "repetition_penalty": (1,),
-    "min_new_tokens": (0,),
-    "min_tokens": (0,),
     "logit_bias": ({},),
     "json_schema": ("",),
     "regex": ("",),
@@ -36,7 +34,7 @@ def sampling_of(fields: Fields, max_new_tokens: int | None, vocab: int) -> Sampl
     temperature, top_p = fields.number("temperature", 1.0), fields.number("top_p", 1.0)
     fields.require("temperature", temperature >= 0, "0 or more")
     fields.require("top_p", 0 < top_p <= 1, "above 0 and at most 1")
-    return Sampling(
+    asked = Sampling(
         max_new_tokens=max_new_tokens,
         temperature=temperature if temperature >= _GREEDY else 0.0,
         top_p=top_p,
@@ -46,6 +44,16 @@ def sampling_of(fields: Fields, max_new_tokens: int | None, vocab: int) -> Sampl
         stop_token_ids=fields.token_ids("stop_token_ids", vocab),
         ignore_eos=fields.flag("ignore_eos"),
     )
+    for name in ("min_new_tokens", "min_tokens"):
+        _reject_a_least(fields, name, asked)
+    return asked
+
+
+def _reject_a_least(fields: Fields, name: str, asked: Sampling) -> None:
+    """Benchmarks send a least number of tokens with `ignore_eos`, and then it is kept anyhow: nothing ends early."""
+    ends_late = asked.ignore_eos and not asked.stop and not asked.stop_token_ids
+    if fields.integer(name, 0, 0) and not ends_late:
+        raise RefusedError(f"{name} is offered with ignore_eos and without stops only", 400)
 
 
 def bootstrap_of(fields: Fields) -> Bootstrap | None:
