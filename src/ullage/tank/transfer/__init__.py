@@ -2,7 +2,7 @@
 
     decode                                     prefill
     HELLO  {"room", "layout", "transfer"}  ->  the request is known here too, or comes within a while
-    PAGES  {"tokens"}                  ->      decode has pre-allocated: prefill may begin
+    PAGES  {"tokens", ...}             ->      decode has pre-allocated: prefill may begin
                                        <-      FIRST {"token", "tokens", "bytes"} and then the KV, as the mover gives it
     OK                                 ->      prefill lets go of its pages
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,21 @@ class Mover(Protocol):
 
     name: str
 
-    async def push(self, slots: Slots, writer: asyncio.StreamWriter, taken: asyncio.Task[bytes]) -> None:
-        """On prefill: gives the KV of `slots`, and returns when `taken` is the OK for it."""
+    def offer(self, slots: Slots) -> dict[str, Any]:
+        """What decode says in its PAGES line, so that prefill can reach its slots."""
+
+    async def push(
+        self, slots: Slots, _offer: dict[str, Any], writer: asyncio.StreamWriter, taken: asyncio.Task[bytes]
+    ) -> None:
+        """On prefill: gives the KV of `slots`, and returns when `taken` is the OK for it. Until then, however it
+        ends, something may be written to what was offered; never after.
+        """
 
     async def pull(self, slots: Slots, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """On decode: says OK and returns when the KV of `slots` is here. However it ends, nothing writes to them
-        after that.
-        """
+        """On decode: says OK and returns when the KV of `slots` is here."""
+
+    async def reclaim(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        """On decode, when it came to nothing: after this nothing is written to what was offered."""
 
     def close(self) -> None: ...
 
@@ -39,7 +47,12 @@ class TcpMover:
     def __init__(self, kv: Kv) -> None:
         self._kv = kv
 
-    async def push(self, slots: Slots, writer: asyncio.StreamWriter, taken: asyncio.Task[bytes]) -> None:
+    def offer(self, slots: Slots) -> dict[str, Any]:
+        return {"tokens": len(slots)}
+
+    async def push(
+        self, slots: Slots, _offer: dict[str, Any], writer: asyncio.StreamWriter, taken: asyncio.Task[bytes]
+    ) -> None:
         for plane in self._planes():
             writer.write(plane[slots].data.cast("B"))
             await writer.drain()
@@ -52,6 +65,9 @@ class TcpMover:
             plane[slots] = np.frombuffer(data, dtype=plane.dtype).reshape(shape)
         writer.write(line(ok=True))
         await writer.drain()
+
+    async def reclaim(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        """Only decode itself writes."""
 
     def close(self) -> None: ...
 

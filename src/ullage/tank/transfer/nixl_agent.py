@@ -1,4 +1,4 @@
-"""The NIXL library: an agent that knows the pool, and reads out of the pools of others."""
+"""The NIXL library: an agent that knows the pool, and writes into the pools of others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PACKAGES = ("nixl", "nixl_cu13", "nixl_cu12")  # the first is only a door to on
 _ADVICE = "pip install --no-deps nixl-cu12; --transfer tcp needs nothing"
 
 
-class Source(NamedTuple):
+class Pool(NamedTuple):
     """Where the pool of another worker is, as it says itself."""
 
     agent: str
@@ -68,67 +68,67 @@ class Agent:
         """Others may wait for an answer of the library's here."""
         self._nixl.get_new_notifs()
 
-    def read(self, source: Source, here: Spans, there: Spans) -> int:
-        """Begins to; the number is to be asked for by `is_read`."""
-        if source.agent not in self._peers:
-            self._nixl.add_remote_agent(base64.b64decode(source.metadata))
-            self._peers.add(source.agent)
+    def write(self, target: Pool, here: Spans, there: Spans) -> int:
+        """Begins to; the number is to be asked for by `is_written`."""
+        if target.agent not in self._peers:
+            self._nixl.add_remote_agent(base64.b64decode(target.metadata))
+            self._peers.add(target.agent)
         spans = [self._nixl.get_xfer_descs(each, "DRAM") for each in (here, there)]
-        read = _Read(self._nixl.initialize_xfer("READ", *spans, source.agent), source.agent)
-        read.ask(self._nixl.transfer)
+        write = _Write(self._nixl.initialize_xfer("WRITE", *spans, target.agent), target.agent)
+        write.ask(self._nixl.transfer)
         self._last += 1
-        self._reads[self._last] = read
+        self._writes[self._last] = write
         return self._last
 
-    def is_read(self, number: int) -> bool:
-        """When it is, or has failed, it is over: nothing is written here any more."""
-        read = self._reads.get(number)
-        if read is None:
-            raise GoneError("the read was cut off")
-        if read.state == "PROC":
-            read.ask(self._nixl.check_xfer_state)
-        if read.state == "PROC":
+    def is_written(self, number: int) -> bool:
+        """When it is, or has failed, it is over."""
+        write = self._writes.get(number)
+        if write is None:
+            raise GoneError("the transfer was cut off")
+        if write.state == "PROC":
+            write.ask(self._nixl.check_xfer_state)
+        if write.state == "PROC":
             return False
         self._over(number)
-        if read.state != "DONE":
-            raise GoneError(f"NIXL could not read from the prefill worker: {read.state}")
+        if write.state != "DONE":
+            raise GoneError(f"NIXL could not write to the decode worker: {write.state}")
         return True
 
     def cut_off(self) -> None:
-        """Ends all reads. To release one, or to leave its peer, does not keep its bytes from coming: only an agent
-        that is gone gets none.
+        """Ends all that is under way, in or out. To release a write, or to leave its peer, does not keep its bytes
+        from coming: what is sure to be over is what an agent did that is gone.
         """
         self._end()
         self._begin()
 
     def _begin(self) -> None:
-        self._reads: dict[int, _Read] = {}
+        self._writes: dict[int, _Write] = {}
         self._peers: set[str] = set()
         name = uuid.uuid4().hex
         config = self._library.nixl_agent_config(enable_prog_thread=False, backends=["UCX"])
         self._nixl = self._library.nixl_agent(name, config)
         self._pool = self._nixl.register_memory([(self._kv.ctypes.data, self._kv.nbytes, 0, "")], "DRAM")
         metadata = base64.b64encode(self._nixl.get_agent_metadata()).decode()
-        self.me = Source(name, metadata, self._kv.ctypes.data, self._kv.shape[2])
+        self.me = Pool(name, metadata, self._kv.ctypes.data, self._kv.shape[2])
 
     def _end(self) -> None:
-        while self._reads:
-            self._reads.popitem()[1].handle.release()
+        while self._writes:
+            self._writes.popitem()[1].handle.release()
         self._nixl.deregister_memory(self._pool)
         del self._nixl, self._pool
 
     def _over(self, number: int) -> None:
         """A peer that failed is forgotten: when it is met again, it is connected to anew."""
-        read = self._reads.pop(number)
+        write = self._writes.pop(number)
         with contextlib.suppress(Exception):
-            read.handle.release()
-        if read.state != "DONE" and all(other.peer != read.peer for other in self._reads.values()):
-            self._peers.discard(read.peer)
+            write.handle.release()
+        if write.state != "DONE" and all(other.peer != write.peer for other in self._writes.values()):
+            self._peers.discard(write.peer)
             with contextlib.suppress(Exception):
-                self._nixl.remove_remote_agent(read.peer)
+                self._nixl.remove_remote_agent(write.peer)
 
 
-class _Read:
+class _Write:
     def __init__(self, handle: Any, peer: str) -> None:
         self.handle = handle
         self.peer = peer

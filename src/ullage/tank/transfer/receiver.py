@@ -88,7 +88,7 @@ class TcpReceiver:
         try:
             writer.write(line(room=room, layout=self._layout, transfer=self._mover.name))
             slots: Slots = await first_of(entry.slots, first)
-            writer.write(line(tokens=len(slots)))
+            writer.write(line(**self._mover.offer(slots)))
             return await self._take(slots, first, reader, writer)
         finally:
             first.cancel()
@@ -97,9 +97,14 @@ class TcpReceiver:
     async def _take(
         self, slots: Slots, first: asyncio.Task[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> Arrived:
-        fields: dict[str, Any] = parse(await first)
-        began = time.monotonic()
-        await self._mover.pull(slots, reader, writer)
+        try:
+            fields: dict[str, Any] = parse(await first)
+            began = time.monotonic()
+            await self._mover.pull(slots, reader, writer)
+        except BaseException:
+            first.cancel()
+            await self._mover.reclaim(reader, writer)
+            raise
         return Arrived(int(fields["token"]), int(fields["cached"]), int(fields["bytes"]), time.monotonic() - began)
 
     def _decline(self, room: int, host: str, port: int, reason: str) -> None:

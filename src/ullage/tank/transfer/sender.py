@@ -144,21 +144,25 @@ class TcpSender:
             raise GoneError(f"prefill transfers by {self._mover.name}, decode by {hello['transfer']}")
         if entry.timer:
             entry.timer.cancel()
-        await in_time(asyncio.shield(entry.expected), self._claim_s, f"no request for room {room} came")
-        parse(await reader.readline())
+        known = in_time(asyncio.shield(entry.expected), self._claim_s, f"no request for room {room} came")
+        offer, taken = await _claim(asyncio.ensure_future(known), reader)
         self._events.claimed(room)
-        await self._deliver(room, entry, reader, writer)
+        await self._deliver(room, entry, offer, taken, writer)
 
     async def _deliver(
-        self, room: int, entry: _Entry, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        room: int,
+        entry: _Entry,
+        offer: dict[str, Any],
+        taken: asyncio.Task[bytes],
+        writer: asyncio.StreamWriter,
     ) -> None:
-        taken = watch(reader)
         try:
             load: Load = await first_of(entry.load, taken)
             began = time.monotonic()
             size = len(load.slots) * self._token_bytes
             writer.write(line(token=load.token, cached=load.cached_tokens, bytes=size))
-            await self._mover.push(load.slots, writer, taken)
+            await self._mover.push(load.slots, offer, writer, taken)
         finally:
             taken.cancel()
         del self._rooms[room]
@@ -184,3 +188,21 @@ class TcpSender:
         self._gone[room] = reason
         while len(self._gone) > _REMEMBERED:
             self._gone.popitem(last=False)
+
+
+async def _claim(
+    known: asyncio.Future[Any], reader: asyncio.StreamReader
+) -> tuple[dict[str, Any], asyncio.Task[bytes]]:
+    """PAGES, and the line to come after it. They may come before the request: if decode gives up then, it is heard."""
+    pages = watch(reader)
+    try:
+        await asyncio.wait([known, pages], return_when=asyncio.FIRST_COMPLETED)
+        if not pages.done():
+            known.result()
+        offer = parse(await pages)
+        taken = watch(reader)
+        await first_of(known, taken)
+        return offer, taken
+    finally:
+        known.cancel()
+        pages.cancel()
