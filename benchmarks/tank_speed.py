@@ -37,6 +37,7 @@ from ullage.tank.model.load import load_model
 PARALLEL, PROMPT, OUTPUT = 8, 32, 128
 LONG, PIECE, PAGE = 800, 512, 16
 _UP_S = 60.0
+_PAUSE_S = 1.0  # until the threads of whoever was last have come to rest
 
 
 class Speed(NamedTuple):
@@ -50,20 +51,21 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     binary = os.environ.get("ULLAGE_LLAMA_SERVER")
     cores = len(os.sched_getaffinity(0))
-    model = load_model("smollm2").model
+    pool = Pool(load_model("smollm2").model)
     with contextlib.ExitStack() as stack:
         servers = {t: stack.enter_context(_llama_server(binary, t)) for t in {1, cores}} if binary else {}
         found: dict[str, list[Speed]] = defaultdict(list)
         for turn in range(rounds):
-            found["tank"].append(tank(model))
+            time.sleep(_PAUSE_S)
+            found["tank"].append(tank(pool))
             for threads, url in servers.items():
+                time.sleep(_PAUSE_S)
                 found[f"llama-server -t {threads}"].append(llama(url, turn))
             print(f"round {turn + 1} of {rounds}", file=sys.stderr)
     _print(found)
 
 
-def tank(model: Model) -> Speed:
-    pool = _Pool(model)
+def tank(pool: Pool) -> Speed:
     prompt = [list(range(100, 100 + LONG))]
     begin = time.perf_counter()
     for start in range(0, LONG, PIECE):
@@ -76,7 +78,7 @@ def tank(model: Model) -> Speed:
     return Speed(prefill, PARALLEL * OUTPUT / (time.perf_counter() - begin))
 
 
-class _Pool:
+class Pool:
     """Sequences of one length, each in pages of its own that lie scattered."""
 
     def __init__(self, model: Model) -> None:
