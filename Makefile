@@ -1,5 +1,6 @@
 PYTHON ?= python3
 VENV := .venv
+TANK_TESTS := tests/tank tests/test_readme.py
 LOCK_VENV := .venv-lock
 # Where .venv is there, it has all that the demo needs.
 DEMO_VENV := $(if $(wildcard $(VENV)/.installed),$(VENV),.venv-demo)
@@ -65,8 +66,9 @@ $(VENV)/.model: src/ullage/tank/model/download.py $(VENV)/.installed
 	@touch $@
 
 unit: venv $(VENV)/.live $(VENV)/.model ## Run pytest
-	@echo "== unit: pytest"
-	@$(VENV)/bin/python -m pytest
+	@echo "== unit: pytest, on all cores but for the tank, which needs them itself"
+	@$(VENV)/bin/python -m pytest -n auto $(addprefix --ignore=,$(TANK_TESTS))
+	@$(VENV)/bin/python -m pytest $(TANK_TESTS)
 
 demo: $(DEMO_VENV)/.installed ## Show ullage at work, on a small deployment of its own
 	@$(DEMO_VENV)/bin/python -m ullage.demo

@@ -80,12 +80,15 @@ def _ask(state: State, question: str) -> None:
 def _put_to_work(state: State) -> None:
     """So that there is something to see. They end with the tank."""
     body = {"model": state.model, "prompt": "Water " * 500, "max_tokens": 1500, "ignore_eos": True}
-    for _ in range(_AT_WORK):
-        threading.Thread(
-            target=ask, args=(state.url, "/v1/completions", body), kwargs={"timeout_s": 300}, daemon=True
-        ).start()
+
+    def work() -> None:
+        ask(state.url, "/v1/completions", body, timeout_s=300)
+
+    busy = [threading.Thread(target=work, daemon=True) for _ in range(_AT_WORK)]
+    for one in busy:
+        one.start()
     deadline = time.monotonic() + 15
-    while time.monotonic() < deadline and _running(state) < _AT_WORK:
+    while time.monotonic() < deadline and all(one.is_alive() for one in busy) and _running(state) < _AT_WORK:
         time.sleep(0.1)
 
 
