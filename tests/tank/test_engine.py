@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -185,6 +186,44 @@ def test_a_caller_who_leaves_a_pair_before_the_first_token(stage: str, side: str
     run(scenario)
 
 
+def test_a_caller_who_leaves_as_the_last_bytes_come() -> None:
+    """The abort finds the transfer over, and its end is not told yet: the request must not run on."""
+
+    async def scenario() -> None:
+        async with pair() as workers:
+            bootstrap = workers.bootstrap()
+            loop: Any = workers.decode._loop
+            ended = loop.arrived
+
+            def arrived(number: int, what: object) -> None:
+                loop.abort(loop._transfer[number])
+                ended(number, what)
+
+            loop.arrived = arrived
+            prefill = asyncio.create_task(answer_of(workers.prefill, [1] * 40, GREEDY, bootstrap))
+            answer = await answer_of(workers.decode, [1] * 40, Sampling(800, ignore_eos=True), bootstrap)
+            assert (answer.finish.type, answer.tokens) == ("abort", [])
+            await prefill
+            await until(lambda: is_empty(workers.decode))
+            assert workers.decode.counters.transfer_failed == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "", "no\0host", "no.such.host.invalid"])
+def test_a_strange_bootstrap_host(host: str) -> None:
+    async def scenario() -> None:
+        async with pair() as workers:
+            answer = await answer_of(workers.decode, [1] * 40, GREEDY, Bootstrap(host, 1, 5))
+            assert answer.finish.type == "abort"
+            with pytest.raises(RefusedError):
+                await answer_of(workers.decode, [1] * 4000, GREEDY, Bootstrap(host, 1, 6))
+            await until(lambda: is_empty(workers.decode))
+            assert len((await workers.ask([1] * 40, GREEDY)).tokens) == 20
+
+    run(scenario)
+
+
 def test_a_decode_pool_that_is_full_makes_them_wait_and_all_are_served() -> None:
     async def scenario() -> None:
         async with pair(max_total_tokens=512, num_reserved_decode_tokens=128, pace=Pace(0, 0.002)) as workers:
@@ -316,6 +355,9 @@ def test_a_pace_is_kept() -> None:
         ({"memory_bytes": MIB}, "not enough memory: 1 MiB .*--memory"),
         ({"mem_fraction_static": 0.01}, "no memory is left for the KV pool .*give 0.0"),
         ({"mem_fraction_static": 0.99, "max_total_tokens": None}, "leaves 1 MiB.*give 0.9"),
+        ({"max_total_tokens": 15}, "--max-total-tokens 15 is less than a page of 16 tokens"),
+        ({"max_total_tokens": 16}, "not even a prompt of one token fits the KV pool of 16 tokens"),
+        ({"disaggregation_mode": "decode", "num_reserved_decode_tokens": 1024}, "each request keeps 1024 back"),
         ({"context_length": 10**6}, "longer than the model's 4096 tokens"),
     ],
 )

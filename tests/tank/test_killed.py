@@ -129,6 +129,7 @@ def test_prefill_while_it_computes(workers: Pair, threads: ThreadPoolExecutor) -
     assert second.result().status == 500
     assert "closed the connection" in second.result().error
     assert workers.decode.counter("num_transfer_failed_reqs") == failed + 1
+    assert "Decode transfer failed for request rank=0 req.bootstrap_room=" in workers.decode.log.read_text("utf-8")
     whole_again(workers, workers.prefill)
 
 

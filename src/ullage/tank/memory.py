@@ -44,8 +44,16 @@ def size_memory(args: ServerArgs, config: ModelConfig, weight_bytes: int) -> Eng
     fraction = args.mem_fraction_static or _automatic_fraction(args, asked)
     budget = after_load - round(args.memory_bytes * (1 - fraction))
     tokens = _pool_tokens(args, config, budget)
+    if args.max_total_tokens is not None and args.max_total_tokens < args.page_size:
+        raise UllageError(
+            f"--max-total-tokens {args.max_total_tokens} is less than a page of {args.page_size} tokens",
+            "give several pages",
+        )
     if tokens <= 0:
         raise _too_little(args, config, weight_bytes, asked, fraction)
+    longest = _max_req_input_len(args, context, tokens)
+    if longest < 2:
+        raise _serves_nothing(args, tokens)
     tables = _tables(args, config, context, min(asked.running, max(1, tokens // 2)))
     pool_bytes = tokens * config.kv_bytes_per_token
     left = after_load - pool_bytes - tables.bytes
@@ -59,7 +67,7 @@ def size_memory(args: ServerArgs, config: ModelConfig, weight_bytes: int) -> Eng
         context_len=context,
         max_running_requests=tables.running,
         extra_slots=tables.extra,
-        max_req_input_len=_max_req_input_len(args, context, tokens),
+        max_req_input_len=longest,
         mem_fraction_static=fraction,
         memory_bytes=args.memory_bytes,
         available_before_load_bytes=args.memory_bytes,
@@ -139,6 +147,15 @@ def _too_little(
     needed = math.ceil((weight_bytes / args.memory_bytes) * 1000 + 1) / 1000
     return UllageError(
         f"no memory is left for the KV pool at --mem-fraction-static {fraction:g}", f"give {needed:.3f} or more"
+    )
+
+
+def _serves_nothing(args: ServerArgs, tokens: int) -> UllageError:
+    kept = args.num_reserved_decode_tokens if args.disaggregation_mode == "decode" else 0
+    back = f", of which each request keeps {kept} back" if kept else ""
+    return UllageError(
+        f"not even a prompt of one token fits the KV pool of {tokens} tokens{back}",
+        "make the pool larger: --memory, --max-total-tokens" + (", or lower --num-reserved-decode-tokens" * bool(kept)),
     )
 
 

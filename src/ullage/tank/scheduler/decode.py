@@ -78,6 +78,9 @@ class Decode:
     def arrived(self, number: int, arrived: Arrived) -> None:
         """Its KV is here: what remains is to generate."""
         sequence = self._transfer.pop(number)
+        if sequence.dropped:  # its caller left while the last bytes came
+            self._room.fail(sequence, "aborted")
+            return
         sequence.cached_tokens = arrived.cached_tokens
         sequence.computed = len(sequence.prompt_ids)
         times = sequence.times
@@ -94,11 +97,8 @@ class Decode:
     def failed(self, number: int, why: str) -> None:
         early, late = self._prealloc.pop(number, None), self._transfer.pop(number, None)
         sequence = early or late
-        if sequence is None:
-            return
-        self._room.counters.bootstrap_failed += early is not None and not sequence.dropped
-        self._room.counters.transfer_failed += late is not None and not sequence.dropped
-        self._room.fail(sequence, f"transfer of room {number} failed: {why}")
+        if sequence is not None:
+            self._room.fail_transfer(sequence, number, why, claimed=late is not None)
 
     def everyone(self) -> list[Sequence]:
         queued = [*self._waiting, *(backup.sequence for backup in self._retracted)]

@@ -74,12 +74,10 @@ class Prefill:
         if sequence is None:
             return
         early = self._bootstrap.pop(number, None) is not None
-        self._room.counters.bootstrap_failed += early and not sequence.dropped
-        self._room.counters.transfer_failed += not early and not sequence.dropped
         self._inflight.pop(number, None)
         self._prompts.drop(sequence)
         sequence.tell_now(withheld=False)
-        self._room.fail(sequence, f"prefill of room {number} failed: {why}")
+        self._room.fail_transfer(sequence, number, why, claimed=not early)
 
     def everyone(self) -> list[Sequence]:
         begun = [self._prompts.begun] if self._prompts.begun else []

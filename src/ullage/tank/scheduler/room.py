@@ -11,7 +11,7 @@ from ..figures import Counters, EngineFacts, Loads
 from ..kv_pool import KvPool
 from ..memory import longest_request
 from ..model.load import Loaded
-from ..observer import Observer, Timing
+from ..observer import Observer, Timing, TransferFailed
 from ..pace import Clock
 from ..ratio import NewTokenRatio
 from ..request import Finish
@@ -84,6 +84,15 @@ class Room:
         sequence.finish = Finish("abort", message=message, status=status)
         sequence.tell((), "")
         self.end(sequence)
+
+    def fail_transfer(self, sequence: Sequence, number: int, why: str, *, claimed: bool) -> None:
+        """Its room came to nothing, before decode had claimed it or after. What its caller gave up is no failure."""
+        if not sequence.dropped and claimed:
+            self.counters.transfer_failed += 1
+            self.observer.transfer_failed(TransferFailed(self.facts.role, number, why))
+        elif not sequence.dropped:
+            self.counters.bootstrap_failed += 1
+        self.fail(sequence, f"{self.facts.role} of room {number} failed: {why}")
 
     def idle(self) -> None:
         """There is nothing to run."""

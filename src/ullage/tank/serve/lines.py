@@ -9,7 +9,7 @@ from typing import TextIO
 
 from ..config import GIB, ServerArgs
 from ..figures import EngineFacts
-from ..observer import DecodeBatch, PrefillBatch, Retracted, Timing, Transferred
+from ..observer import DecodeBatch, PrefillBatch, Retracted, Timing, TransferFailed, Transferred
 from .histograms import Histograms
 from .info import stated_args
 
@@ -91,6 +91,12 @@ class Told:
     def transferred(self, event: Transferred) -> None:
         if self._histograms:
             self._histograms.transferred(event)
+
+    def transfer_failed(self, event: TransferFailed) -> None:
+        self._lines.say(
+            f"{event.role.capitalize()} transfer failed for request rank=0 req.bootstrap_room={event.room}"
+            f" with exception {event.why}"
+        )
 
     def finished(self, timing: Timing) -> None:
         if self._histograms:

@@ -119,5 +119,5 @@ class TcpReceiver:
             writer.write(line(room=room, declined=reason))
             await writer.drain()
             writer.close()
-        except (OSError, asyncio.TimeoutError):
+        except (OSError, ValueError, asyncio.TimeoutError):  # ValueError: a host name that can be none
             return
