@@ -52,8 +52,9 @@ $(VENV)/.live: requirements/live.txt $(VENV)/.requirements
 test: lint types unit ## Run every check: ruff, mypy, pytest
 
 lint: venv ## Run ruff
-	@echo "== lint: ruff check"
+	@echo "== lint: ruff"
 	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
 
 types: venv ## Run mypy
 	@echo "== types: mypy"

@@ -128,14 +128,10 @@ def test_a_pair(pair: Pair, prompt: int, output: int) -> None:
     stated = Stated(int(found.admits.most), found.safe.count, found.binds, found.overflow)
     assert 1 <= stated.safe <= stated.admits
     held = 16 * -(-(prompt + output) // 16)
-    drive(
-        pair.decode, pair.prefill, stated, prompt, output, held, lambda one: pair.generate(one, output, next(_rooms))
-    )
+    drive(pair.decode, pair.prefill, stated, prompt, output, held, lambda one: pair.generate(one, output, next(_rooms)))
 
 
-def drive(
-    holder: Worker, other: Worker, stated: Stated, prompt: int, output: int, held: int, ask: object
-) -> None:
+def drive(holder: Worker, other: Worker, stated: Stated, prompt: int, output: int, held: int, ask: object) -> None:
     """At the safe number nobody is thrown out; beyond what is admitted somebody waits; and what binds is what fills."""
     before = holder.counter("num_retracted_requests")
     with Watch(holder) as watch:

@@ -151,5 +151,3 @@ def test_the_end_of_sequence_token_ends_unless_it_is_ignored() -> None:
             assert len(more.tokens) == len(answer.tokens) + 5
 
     run(scenario)
-
-

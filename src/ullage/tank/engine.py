@@ -196,5 +196,3 @@ class Engine:
 def _hand_over(outputs: list[tuple[asyncio.Queue[Output], Output]]) -> None:
     for queue_of, output in outputs:
         queue_of.put_nowait(output)
-
-

@@ -1,6 +1,6 @@
 """A decode worker: pages are pre-allocated, KV arrives, and one token after another is generated.
 
-    prealloc queue -> transfer queue -> waiting -> running          the retracted resume before anyone else enters
+prealloc queue -> transfer queue -> waiting -> running          the retracted resume before anyone else enters
 """
 
 from __future__ import annotations

@@ -29,4 +29,3 @@ def to_retract(running: list[Sequence], pool: KvPool, least_left: int) -> list[S
 
 def _short(running: list[Sequence], pool: KvPool, gained: int) -> bool:
     return pages_for_next_token(running, pool.page_size) > pool.pages.free + pool.cache.evictable + gained
-
