@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -12,18 +13,18 @@ logits = arrays(np.float32, 20, elements=st.floats(-20, 20, width=32))
 
 
 @given(logits)
-def test_without_temperature_the_likeliest_is_taken(row: np.ndarray) -> None:
+def test_without_temperature_the_likeliest_is_taken(row: npt.NDArray[np.float32]) -> None:
     assert next_token(row, Sampling(temperature=0), 3) == int(np.argmax(row))
 
 
 @given(logits, st.integers(0, 2**63), st.integers(0, 1000))
-def test_a_seed_and_a_position_decide(row: np.ndarray, seed: int, position: int) -> None:
+def test_a_seed_and_a_position_decide(row: npt.NDArray[np.float32], seed: int, position: int) -> None:
     sampling = Sampling(temperature=0.8, top_p=0.9, seed=seed)
     assert next_token(row, sampling, position) == next_token(row.copy(), sampling, position)
 
 
 @given(logits, st.floats(0.05, 1), st.integers(1, 20), st.integers(0, 2**32))
-def test_only_the_likeliest_are_drawn(row: np.ndarray, top_p: float, top_k: int, seed: int) -> None:
+def test_only_the_likeliest_are_drawn(row: npt.NDArray[np.float32], top_p: float, top_k: int, seed: int) -> None:
     token = next_token(row, Sampling(top_p=top_p, top_k=top_k, seed=seed), 0)
     better = row[row > row[token]]
     assert len(better) < top_k

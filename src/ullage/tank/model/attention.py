@@ -5,6 +5,7 @@ its bits depend on nothing but its own sequence: not on the batch, the chunking,
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -126,9 +127,9 @@ def _score(queries: Floats, keys: Floats, slots: Ints, scores: Floats) -> None:
 
 
 @njit(inline="always")
-def _soften(scores: Floats, count: int, factor: float) -> None:
+def _soften(scores: Floats, count: int, factor: Any) -> None:
     """score -> 2^(factor * (score - highest)) / sum of these; zero from `count` on"""
-    highest = scores[0]
+    highest: Any = scores[0]
     for p in range(count):
         highest = max(highest, scores[p])
     total = np.float32(0)
@@ -143,14 +144,14 @@ def _soften(scores: Floats, count: int, factor: float) -> None:
 
 
 @njit(inline="always")
-def _power_of_two(x: float) -> float:
+def _power_of_two(x: Any) -> Any:
     """2^x for x <= 0: a series for what is beside the whole number, which itself becomes the exponent bits."""
     x = max(x, _LEAST)
     whole = np.floor(x + _HALF)
     r = x - whole
     series = _C[0] + r * (_C[1] + r * (_C[2] + r * (_C[3] + r * (_C[4] + r * (_C[5] + r * (_C[6] + r * _C[7]))))))
     bits = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
-    return series * bits.view(np.float32)  # type: ignore[no-any-return]
+    return series * bits.view(np.float32)
 
 
 @njit(inline="always")
