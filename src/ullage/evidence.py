@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 
 
 class Origin(NamedTuple):
-    """Whose evidence it is. Items with equal origin belong to one server; others are joined by what they say."""
+    """Whose evidence it is. Items of one owner, or with equal origin, belong to one server; items of two owners never
+    do; others are joined by what they say.
+    """
 
-    target: str  # the URL, file or "--flags" that was named
+    target: str  # the URL, file or "--flags" that was named; "pid 4242" of a process that answers at no URL
     stream: str = ""  # a container, unit or process tag inside the target
     host: str = ""
     pid: int | None = None
+    owner: str = ""  # the process on this host that it was read of: its pid and when it began ("4242@189301")
 
 
 class LogLine(NamedTuple):
@@ -61,6 +64,82 @@ class Argv(NamedTuple):
     environment: Mapping[str, str] = MappingProxyType({})
 
 
+class Member(NamedTuple):
+    """A process that belongs to a server."""
+
+    pid: int
+    title: str  # its command line or the title it gave itself, masked and shortened
+
+
+class Process(NamedTuple):
+    """A server on this host as the process table has it: its first process, and those that belong to it."""
+
+    pid: int
+    program: str  # "SGLang", "vLLM", "llama.cpp", "sglang-router"
+    started_at: datetime | None  # reckoned by the boot clock, so that a clock that was set does not move it
+    user: str
+    members: tuple[Member, ...] = ()
+    listens: tuple[str, ...] = ()  # "0.0.0.0:30000", "[::1]:30000", "unix:/run/vllm.sock", as seen from the server
+    cwd: str = ""
+    unit: str = ""  # the systemd unit that it is in, "sglang.service"
+    manager: str = ""  # of that unit: "system", "user op"
+    container: str = ""  # "docker 3f2a9c...", "podman vllm"
+    network: str = ""  # why its addresses are not this host's: "a network namespace of its own"
+    output: str = ""  # where its standard output goes: "the journal", "/var/log/sglang.log", "a terminal (/dev/pts/3)"
+    remarks: tuple[str, ...] = ()
+
+
+class ConfigFile(NamedTuple):
+    """A file that decides how a unit starts: the unit itself, a drop-in, an environment file, a script."""
+
+    path: str
+    changed_at: datetime | None
+
+
+class Unit(NamedTuple):
+    """A systemd unit as its manager has it loaded. What its files say now is an Argv item with topic "configured"."""
+
+    name: str
+    manager: str  # "system", "user op"
+    state: str  # "active (running)", "activating (auto-restart)"
+    invocation: str = ""
+    since: datetime | None = None  # when it entered that state, as the manager wrote it down
+    restarts: int | None = None
+    result: str = ""  # "success", "exit-code", "oom-kill", "timeout"
+    reload_pending: bool = False  # its files changed, and the manager has not read them
+    files: tuple[ConfigFile, ...] = ()
+    clock_moved_s: float | None = None  # how far the wall clock was set since then; None where that is not known
+
+
+class GpuProcess(NamedTuple):
+    pid: int
+    name: str
+    used_bytes: int | None  # None where the driver does not tell (containers, WSL, MIG)
+
+
+class Gpu(NamedTuple):
+    """One GPU. `reserved_bytes`: what the driver keeps (told apart since 2021: R470); None where it is not told."""
+
+    number: int  # as the driver counts them: nvidia-smi's and NVML's index
+    name: str
+    uuid: str
+    total_bytes: int | None
+    used_bytes: int | None
+    free_bytes: int | None
+    reserved_bytes: int | None = None
+    processes: tuple[GpuProcess, ...] | None = None  # None where they were not asked for, or are not told
+    mig: str = ""  # of a slice: its instance and profile
+
+
+class Gpus(NamedTuple):
+    """The GPUs of a host. `step_bytes`: what the figures are rounded to (nvidia-smi prints MiB; NVML bytes)."""
+
+    gpus: tuple[Gpu, ...]
+    driver: str = ""
+    step_bytes: int = 1
+    taken_at: str = ""  # as a captured file says
+
+
 class Failure(NamedTuple):
     """What could not be read: a status word, one line of reason, one line of what to do."""
 
@@ -69,7 +148,7 @@ class Failure(NamedTuple):
     advice: str = ""
 
 
-Content = Log | Document | Samples | Argv | Failure
+Content = Log | Document | Samples | Argv | Process | Unit | Gpus | Failure
 
 
 class Evidence(NamedTuple):
@@ -86,7 +165,7 @@ class Evidence(NamedTuple):
     @property
     def observed_at(self) -> str | None:
         """When the server said it. What a file holds was captured at a time that it does not tell."""
-        live = self.origin.target.startswith("http")
+        live = self.origin.target.startswith("http") or isinstance(self.content, Process | Unit)
         return self.read_at.isoformat(timespec="seconds") if live else None
 
     @property
