@@ -80,6 +80,7 @@ class Process(NamedTuple):
     user: str
     members: tuple[Member, ...] = ()
     listens: tuple[str, ...] = ()  # "0.0.0.0:30000", "[::1]:30000", "unix:/run/vllm.sock", as seen from the server
+    hosts: tuple[str, ...] = ()  # names and addresses of this host, under which one that listens on all is reached
     cwd: str = ""
     unit: str = ""  # the systemd unit that it is in, "sglang.service"
     manager: str = ""  # of that unit: "system", "user op"

@@ -88,6 +88,9 @@ def _agreement(held: list[Facts], fact: Facts, trust: Trust) -> Score:
     """How many identifying statements agree; below 0 where one contradicts, or the kind of evidence is there already.
     Where that decides nothing, files of one folder belong together.
     """
+    owner, owners = fact.evidence.origin.owner, {h.evidence.origin.owner for h in held} - {""}
+    if owner and owners:
+        return (99, 0) if owner in owners else _NONE
     if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
         return 99, 0
     if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):

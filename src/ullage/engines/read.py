@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
+from ..figure import Figure, Kind
 from .facts import Facts
+from .on_host import is_at, is_of_host, with_host
 from .remarks import remarked
 from .router import read as router_read
 from .server import Role, Server
@@ -74,7 +76,7 @@ def log_markers() -> list[tuple[tuple[bytes, ...], re.Pattern[bytes]]]:
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     """The servers that the evidence speaks of, workers before routers, and what could not be used."""
-    every, items = items, [item for item in items if not item.again]
+    every, items = items, [item for item in items if not item.again and not is_of_host(item)]
     routers = [item for item in items if not item.failed and router_read.is_routers(item)]
     taken = {id(item) for item in routers}
     router_targets = {item.origin.target for item in routers if item.origin.target.startswith("http")}
@@ -89,8 +91,8 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
             unclaimed.append(Unclaimed(item, _why(item, engine)))
     workers = [as_tank(s) for engine, found in facts.items() if found for s in _engine(engine).servers(found)]
     servers = told_apart([*workers, *router_read.servers(routers)])
-    names = {server.name for server in servers}
-    servers = [_with_workers(_with_unread(server, items), names) for server in servers]
+    servers = [with_host(server, every, asked_of) for server in servers]
+    servers = [_with_workers(_with_unread(server, items), servers) for server in servers]
     return remarked(servers, every), unclaimed
 
 
@@ -116,10 +118,17 @@ def _engine(name: str) -> Engine:
     return module
 
 
-def _with_workers(server: Server, names: set[str]) -> Server:
+def asked_of(item: Evidence) -> Mapping[str, Figure]:
+    """What a command line asks for, by the names of its engine."""
+    if router_read.is_routers(item):
+        return {name: f for name, f in router_read.asked_of(item).items() if f.kind is Kind.CONFIGURED}
+    return next((facts.args for facts in _facts(item)[1]), {})
+
+
+def _with_workers(server: Server, servers: Sequence[Server]) -> Server:
     """A router whose workers are not part of the evidence says how they can be."""
     live = server.name.startswith("http")
-    missing = [worker for worker in server.workers if live and worker.rstrip("/") not in names]
+    missing = [url for url in server.workers if live and not any(is_at(other, url) for other in servers)]
     note = f"{len(missing)} of its workers not read: --follow reads them too"
     return replace(server, notes=(*server.notes, note)) if missing else server
 

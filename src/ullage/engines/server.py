@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..capacity.limits import Ceiling
 from ..capacity.pool import Pool
-from ..evidence import Evidence
+from ..evidence import Evidence, Process, Unit
 from ..figure import Figure, derived, missing
 
 
@@ -108,6 +108,19 @@ class Moment(NamedTuple):
     figures: Mapping[str, Figure]
 
 
+class OnHost(NamedTuple):
+    """A server on this host: its processes and its unit; what its command line asks for, and what that of its unit's
+    files would (None where those are not known).
+    """
+
+    process: Process
+    unit: Unit | None
+    asked: Mapping[str, Figure]
+    configured: Mapping[str, Figure] | None
+    environment: Mapping[str, str]
+    configured_in: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """`figures` holds the trusted figure of each quantity under the engine's own name; `usage` what is in use now."""
@@ -133,6 +146,7 @@ class Server:
     evidence: tuple[Evidence, ...] = ()
     workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
     notes: tuple[str, ...] = ()
+    host: OnHost | None = None  # where it was found on this one
     unread: Mapping[str, str] = field(default_factory=dict)  # endpoint, or the reason of several -> the reason
 
     @property

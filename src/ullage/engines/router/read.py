@@ -75,6 +75,11 @@ def servers(items: Sequence[Evidence]) -> list[Server]:
     return [_server(target, known) for target, known in routers.items()]
 
 
+def asked_of(item: Evidence) -> Mapping[str, Figure]:
+    """What a router's command line asks for, and what it leaves to the defaults."""
+    return from_argv(item, item.content).figures if isinstance(item.content, Argv) else {}
+
+
 def _own_address_first(item: Evidence) -> int:
     """The main port answers /workers; metrics come from another port; files and flags have no address."""
     if not item.origin.target.startswith("http"):

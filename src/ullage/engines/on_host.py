@@ -1,0 +1,93 @@
+"""A server on this host beside what its engine says: its processes, its unit, and what the unit would start next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ..evidence import Argv, Evidence, Process, Unit
+from ..figure import Figure, Kind, Source
+from .server import OnHost, Server
+
+CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
+Asked = Callable[[Evidence], Mapping[str, Figure]]
+
+
+def is_of_host(item: Evidence) -> bool:
+    """Evidence of the host, which no engine reads."""
+    return item.topic == CONFIGURED or isinstance(item.content, Process | Unit)
+
+
+def with_host(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Server:
+    """The server with what is known of its processes; as it was where it was not found on this host."""
+    owners = {item.origin.owner for item in server.evidence} - {""}
+    mine = [item for item in items if item.origin.owner in owners]
+    process = next((i for i in mine if isinstance(i.content, Process)), None)
+    if process is None or not isinstance(process.content, Process):
+        return server
+    unit = next((i for i in mine if isinstance(i.content, Unit)), None)
+    running, configured = (_command(mine, is_next) for is_next in (False, True))
+    on_host = OnHost(
+        process.content,
+        unit.content if unit is not None and isinstance(unit.content, Unit) else None,
+        asked_of(running) if running else {},
+        asked_of(configured) if configured else None,
+        _environment(running),
+        configured.place if configured else "",
+    )
+    found = {**_figures(process, unit), **server.figures}
+    evidence = (*server.evidence, *(item for item in (process, unit, configured) if item))
+    return replace(server, host=on_host, figures=found, evidence=evidence)
+
+
+def is_at(server: Server, url: str) -> bool:
+    """Is this the server behind a URL, under whichever of its names?"""
+    if server.name.rstrip("/") == url.rstrip("/"):
+        return True
+    if server.host is None:
+        return False
+    parts = urlsplit(url)
+    return any(_answers(server.host.process, listen, parts.hostname or "", parts.port) for listen in _tcp(server))
+
+
+class _Listen(NamedTuple):
+    host: str
+    port: str
+
+
+def _tcp(server: Server) -> list[_Listen]:
+    listens = server.host.process.listens if server.host else ()
+    return [_Listen(*text.rpartition(":")[::2]) for text in listens if not text.startswith("unix:")]
+
+
+def _answers(process: Process, listen: _Listen, host: str, port: int | None) -> bool:
+    bound = listen.host.strip("[]")
+    here = host in process.hosts if bound in ("0.0.0.0", "::", "") else _same_host(bound, host)
+    return here and listen.port == str(port)
+
+
+def _same_host(bound: str, host: str) -> bool:
+    return bound == host or (bound in ("127.0.0.1", "::1") and host == "localhost")
+
+
+def _command(items: Sequence[Evidence], is_next: bool) -> Evidence | None:
+    """The command line that runs, or the one that would be started next."""
+    found = (i for i in items if isinstance(i.content, Argv) and (i.topic == CONFIGURED) is is_next)
+    return next(found, None)
+
+
+def _environment(command: Evidence | None) -> Mapping[str, str]:
+    return command.content.environment if command and isinstance(command.content, Argv) else MappingProxyType({})
+
+
+def _figures(process: Evidence, unit: Evidence | None) -> dict[str, Figure]:
+    """Under the names that logs give these too."""
+    found: dict[str, Figure] = {}
+    if isinstance(process.content, Process):
+        found["pid"] = Figure("pid", process.content.pid, "", Kind.READ, Source(process.place))
+    if unit is not None and isinstance(unit.content, Unit):
+        found["unit"] = Figure("unit", unit.content.name, "", Kind.READ, Source(unit.place))
+    return found
