@@ -6,11 +6,11 @@ import io
 import json
 import shlex
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ullage.engines.read import log_markers
-from ullage.evidence import Argv, Document, Evidence, Failure, Origin
+from ullage.evidence import Argv, ConfigFile, Document, Evidence, Failure, Member, Origin, Process, Unit
 from ullage.figure import Figure, Kind
 from ullage.masking import Masker
 from ullage.observe import metrics_text
@@ -48,6 +48,58 @@ def argv(text: str, name: str = "--flags") -> Evidence:
 
 def failed(url: str, topic: str, status: str) -> Evidence:
     return Evidence(Origin(url), f"{url}/{topic}", topic, READ_AT, Failure(status, f"answered {status}"))
+
+
+def on_host(
+    command: str,
+    pid: int = 4242,
+    *,
+    listens: Sequence[str] | None = None,
+    age_s: float = 3600,
+    unit: str = "",
+    configured: str | None = None,
+    edited_s_ago: float | None = None,
+    url: str | None = None,
+    hidden: bool = False,
+    **of_unit: Any,
+) -> tuple[Evidence, ...]:
+    """A server that was found on this host: its process, its command line, its unit (`of_unit`: fields of `Unit`), and
+    what the files of the unit say now.
+    """
+    words = shlex.split(command)
+    port = words[words.index("--port") + 1] if "--port" in words else "30000"
+    listens = (f"127.0.0.1:{port}",) if listens is None else tuple(listens)
+    origin = Origin((url or f"http://{listens[0]}") if listens else f"pid {pid}", pid=pid, owner=f"{pid}@{pid * 100}")
+    process = Process(
+        pid,
+        "SGLang",
+        READ_AT - timedelta(seconds=age_s),
+        "llm",
+        (Member(pid + 1, "sglang::scheduler_TP0"),),
+        listens,
+        hosts=("127.0.0.1", "localhost", "10.0.0.5", "gpu1"),
+        sockets_hidden=hidden,
+        unit=unit,
+        manager="system" if unit else "",
+    )
+    items = [
+        Evidence(origin, f"pid {pid}", "process", READ_AT, process),
+        Evidence(origin, f"command line of pid {pid}", "", READ_AT, Argv(Masker().words(words))),
+    ]
+    if unit:
+        path = f"/etc/systemd/system/{unit}"
+        files = () if edited_s_ago is None else (ConfigFile(path, READ_AT - timedelta(seconds=edited_s_ago)),)
+        fields = {"state": "active (running)", "files": files} | of_unit
+        items.append(Evidence(origin, unit, "unit", READ_AT, Unit(unit, "system", **fields)))
+        if configured is not None:
+            content = Argv(Masker().words(shlex.split(configured)))
+            items.append(Evidence(origin, path, "configured", READ_AT, content))
+    return tuple(items)
+
+
+def of_server(item: Evidence, items: Sequence[Evidence]) -> Evidence:
+    """An item as evidence of the server that was found on this host."""
+    return item._replace(origin=items[0].origin)
 
 
 def server_args(**arguments: object) -> str:

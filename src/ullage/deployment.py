@@ -28,6 +28,7 @@ class Deployment(NamedTuple):
 
     servers: tuple[Server, ...]
     failed: tuple[Evidence, ...] = ()  # what could not be read
+    leftovers: tuple[Evidence, ...] = ()  # processes of servers that are gone
 
     def of(self, *roles: Role) -> tuple[Server, ...]:
         return tuple(s for s in self.servers if s.role in roles)

@@ -59,3 +59,13 @@ def ceil_to(value: int, step: int) -> int:
 
 def floor_to(value: int, step: int) -> int:
     return value // step * step
+
+
+def told_duration(seconds: float) -> str:
+    """`40 s`, `14 min`, `3 h 5 min`, `12 days`."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    if hours < 2:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if days < 2 else f"{days} days"

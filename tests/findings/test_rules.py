@@ -9,11 +9,26 @@ from ullage.figure import Figure, Kind, Source, derived
 from ullage.findings.base import CATALOGUE, Confidence, Finding, Hit
 from ullage.report.model import report_on
 
-from . import access, blocks, host, limits, load, memory, pools, queues, refusal, roles, router, slots, starts
+from . import access, blocks, host, limits, load, memory, pools, queues, refusal, roles, router, running, slots, starts
 from .scenario import Items, Scenario, Scenarios
 
 SCENARIOS: Scenarios = {}
-for module in (access, blocks, host, limits, load, memory, pools, queues, refusal, roles, router, slots, starts):
+for module in (
+    access,
+    blocks,
+    host,
+    limits,
+    load,
+    memory,
+    pools,
+    queues,
+    refusal,
+    roles,
+    router,
+    running,
+    slots,
+    starts,
+):
     SCENARIOS |= module.SCENARIOS
 EVERY = [pytest.param(i, s, id=f"{i}-{n}") for i, several in SCENARIOS.items() for n, s in enumerate(several, 1)]
 

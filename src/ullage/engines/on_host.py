@@ -12,6 +12,7 @@ from ..evidence import Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
 from .server import OnHost, Server
 
+LEFTOVER = "leftover"  # topic of processes of a server that is gone
 CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
 Asked = Callable[[Evidence], Mapping[str, Figure]]
 
@@ -36,6 +37,7 @@ def with_host(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Ser
         asked_of(running) if running else {},
         asked_of(configured) if configured else None,
         _environment(running),
+        process.read_at,
         configured.place if configured else "",
     )
     found = {**_figures(process, unit), **server.figures}

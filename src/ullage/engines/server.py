@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -118,6 +119,7 @@ class OnHost(NamedTuple):
     asked: Mapping[str, Figure]
     configured: Mapping[str, Figure] | None
     environment: Mapping[str, str]
+    read_at: datetime
     configured_in: str = ""
 
 

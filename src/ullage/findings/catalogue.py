@@ -15,6 +15,7 @@ from . import (  # noqa: F401 - importing enters their rules
     refusal,
     roles,
     router,
+    running,
     slots,
     starts,
 )
@@ -22,7 +23,21 @@ from .base import CATALOGUE, Finding
 
 # What hurts first, within one severity.
 _SUBJECTS = (
-    *("refusal", "host", "load", "queues", "slots", "roles", "pools", "blocks", "limits", "memory", "router", "starts"),
+    *(
+        "running",
+        "refusal",
+        "host",
+        "load",
+        "queues",
+        "slots",
+        "roles",
+        "pools",
+        "blocks",
+        "limits",
+        "memory",
+        "router",
+        "starts",
+    ),
     "access",
 )
 

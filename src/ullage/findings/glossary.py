@@ -257,6 +257,14 @@ GLOSSARY = {
     "requests_processing": "Slots of a llama-server that work on a request.",
     "context_exceeded_in_log": "How often the pool ran out and all slots at work failed, in the lines that were read.",
     "refused_too_long_in_log": "Prompts that a llama-server refused for their length, in the lines that were read.",
+    "pid": "The process id of the server's first process.",
+    "port": "The port that the server was told to listen on.",
+    "unit": "The systemd unit that the server runs in.",
+    "changed_at": "When a file that decides how the server starts was last written.",
+    "clock_moved_s": (
+        "How far the wall clock was set since the unit became active: what systemd wrote down then, against the clock"
+        " since boot. 0 but for fractions where nobody set it."
+    ),
     "open_to_browsers": "The line in which a llama-server says that it has no key and allows all origins.",
     "host_cache_mib": "Host memory that a llama-server's saved prompts and checkpoints may grow to together.",
     "killed_by": "Who ended the process, as systemd logged it.",

@@ -1,0 +1,272 @@
+"""Findings about servers as they run on this host: what the files of their units say now, whether they serve, and what
+is left of those that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from ..deployment import Deployment
+from ..engines.server import OnHost, Server
+from ..evidence import ConfigFile, Document, Failure, Process, Samples
+from ..figure import Figure, Kind, Source, missing, read
+from ..units import told_duration
+from .base import Hit, Severity, rule
+
+_STARTING = timedelta(minutes=30)  # large models load this long
+_CLOCK_SET_S = 2.0
+_Edit = tuple[str, Figure, Figure]  # a quantity, as the files say now, as the process was started
+_NO_MATTER = frozenset(["api_key", "admin_api_key", "log_level", "host"])
+
+
+@rule("restart-pending", Severity.WARNING, "The unit's files ask for something else than what runs")
+def restart_pending(deployment: Deployment) -> Iterator[Hit]:
+    """A server keeps the flags that it was started with. Its unit file, a drop-in, an environment file, a script or a
+    `--config` file was edited since, and the next start (by hand, after a crash, after a reboot) will be another
+    server.
+
+    Restart it when that suits, or take the edit back. With `daemon-reload` pending, systemd itself would still start
+    the old command. Where nothing that was read here differs, the finding only says that a file changed.
+    """
+    for server in deployment.servers:
+        if server.host is None:
+            continue
+        changed = [file for file in _files(server.host) if _is_newer(file, server.host)]
+        edits = _edits(server)
+        if edits and (changed or server.host.unit is None or server.host.unit.reload_pending):
+            yield _pending(server, server.host, edits, changed)
+        elif changed and not edits:
+            yield _touched(server, server.host, changed)
+
+
+@rule("unit-differs", Severity.WARNING, "What runs is not what its unit's files say")
+def unit_differs(deployment: Deployment) -> Iterator[Hit]:
+    """The command line of the running process differs from the one in its unit's files, and none of them was edited
+    since it started.
+
+    A script adds or replaces flags, a variable comes from somewhere else, or the process was started by hand within the
+    unit. Believe what runs; and look at what starts it before you rely on the files.
+    """
+    for server in deployment.servers:
+        host = server.host
+        if host is None or host.unit is None or host.unit.reload_pending:
+            continue
+        edits = _edits(server)
+        if edits and not any(_is_newer(file, host) for file in _files(host)):
+            told = "; ".join(_told(server, *edit, "it runs with") for edit in edits)
+            yield Hit(
+                server.name,
+                f"{told} (in {host.configured_in}, not edited since the start)",
+                _evidence(server, edits),
+                f"look at what {host.unit.name} really starts: systemctl cat {host.unit.name}",
+            )
+
+
+def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequence[ConfigFile]) -> Hit:
+    told = "; ".join(_told(server, *edit, "running since before the edit with") for edit in edits)
+    unit = host.unit
+    name = unit.name if unit else "the server"
+    user = " --user" if unit and unit.manager != "system" else ""
+    reload = f"systemctl{user} daemon-reload, then " if unit and unit.reload_pending else ""
+    where = f" ({', '.join(file.path for file in changed)})" if changed else ""
+    return Hit(
+        server.name,
+        f"{told}{where}: restart pending",
+        _evidence(server, edits),
+        f"{reload}systemctl{user} restart {name} when it suits, or take the edit back",
+    )
+
+
+def _touched(server: Server, host: OnHost, changed: Sequence[ConfigFile]) -> Hit:
+    files = ", ".join(file.path for file in changed)
+    unread = " (its command line there is not known)" if host.configured is None else ""
+    return Hit(
+        server.name,
+        f"changed since the start: {files}{unread}; nothing that was read there differs from what runs",
+        tuple(read("changed_at", str(file.changed_at), "", Source(file.path)) for file in changed),
+        "look at what was edited: the next start reads it",
+        Severity.INFO,
+    )
+
+
+def _edits(server: Server) -> list[_Edit]:
+    host = server.host
+    if host is None or host.configured is None:
+        return []
+    names = [n for n in dict.fromkeys([*host.configured, *host.asked]) if n not in _NO_MATTER]
+    pairs = [(name, _of(host.configured, name), _of(host.asked, name)) for name in names]
+    return [edit for edit in pairs if str(edit[1].value).lower() != str(edit[2].value).lower()]
+
+
+def _of(figures: Mapping[str, Figure], name: str) -> Figure:
+    return figures.get(name) or missing(name, "", "not set")
+
+
+def _told(server: Server, name: str, configured: Figure, asked: Figure, runs: str) -> str:
+    setting = next((s for s in server.settings if s.requested.name == name), None)
+    effective = setting.effective if setting and setting.effective.known else None
+    also = f", {_plain(effective)} in effect" if effective and str(effective.value) != str(asked.value) else ""
+    return f"{name} is {_plain(configured)} in {_where(configured)}, {runs} {_plain(asked)}{also}"
+
+
+def _plain(figure: Figure) -> str:
+    value = figure.value
+    if value is None:
+        return "not set"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def _where(figure: Figure) -> str:
+    return figure.source.evidence if figure.source else "its files"
+
+
+def _evidence(server: Server, edits: Sequence[_Edit]) -> tuple[Figure, ...]:
+    told = tuple(figure for _, *both in edits for figure in both if figure.known)
+    return told or (server.figure("pid"),)
+
+
+def _files(host: OnHost) -> Sequence[ConfigFile]:
+    return host.unit.files if host.unit else ()
+
+
+def _is_newer(file: ConfigFile, host: OnHost) -> bool:
+    """Was it written after the start? Where the clock was set in between, nobody can tell."""
+    began = host.process.started_at
+    if file.changed_at is None or began is None or _clock_was_set(host):
+        return False
+    return file.changed_at > began
+
+
+def _clock_was_set(host: OnHost) -> bool:
+    return host.unit is not None and abs(host.unit.clock_moved_s or 0) > _CLOCK_SET_S
+
+
+@rule("clock-set", Severity.INFO, "The clock was set while the server ran")
+def clock_set(deployment: Deployment) -> Iterator[Hit]:
+    """systemd writes down when a unit became active, by the wall clock and by the clock since boot. Where these two no
+    longer agree the wall clock was set in between, so times in the journal, in logs and of files cannot be compared
+    across that moment.
+
+    Ages are reckoned by the clock since boot; whether a file was edited after the start is not told.
+    """
+    for server in deployment.servers:
+        if server.host and server.host.unit and _clock_was_set(server.host):
+            moved = server.host.unit.clock_moved_s or 0
+            figure = read("clock_moved_s", round(moved, 1), "s", Source(server.host.unit.name, "ActiveEnterTimestamp"))
+            way = "forward" if moved > 0 else "back"
+            yield Hit(
+                server.name,
+                f"the clock was set {way} by {told_duration(abs(moved))} since {server.host.unit.name} became active",
+                (figure,),
+                "do not compare times before and after; keep the clock with a time service",
+            )
+
+
+@rule("not-serving", Severity.ERROR, "The process runs, and does not serve")
+def not_serving(deployment: Deployment) -> Iterator[Hit]:
+    """systemd calls a unit "active (running)" as soon as its process exists: that is no proof of a server. This one
+    listens on nothing, or nobody answers where it listens.
+
+    Loading a large model takes minutes, and capturing graphs some more; the log says how far it is. Where its last line
+    is old, it hangs. (`Type=notify` or a health check in the unit would have told.)
+    """
+    for server in deployment.servers:
+        host = server.host
+        if host is None or (why := _silent(deployment, server)) is None:
+            continue
+        age = _age(host)
+        young = age is not None and age < _STARTING and not server.figure("ready").known
+        state = f"; {host.unit.name} is {host.unit.state}" if host.unit else ""
+        since = f" for {told_duration(age.total_seconds())}" if age is not None else ""
+        yield Hit(
+            server.name,
+            f"pid {host.process.pid} has run{since} and {why}{state}",
+            (server.figure("pid"),),
+            "wait for its log to say that it is ready" if young else f"read the end of its log ({_log_of(host)})",
+            Severity.INFO if young else None,
+        )
+
+
+def _silent(deployment: Deployment, server: Server) -> str | None:
+    """Why it cannot be serving; None where it answers, or where that cannot be told from here."""
+    host = server.host
+    if host is None or host.process.network:
+        return None
+    if not host.process.listens:
+        return None if host.process.sockets_hidden else "listens on nothing"
+    failed = [item.content for item in deployment.failed if item.origin.owner in _owners(server)]
+    dead = next((f for f in failed if isinstance(f, Failure) and f.status in ("timeout", "refused")), None)
+    answered = any(isinstance(item.content, Document | Samples) for item in server.evidence)
+    return f"does not answer: {dead.reason}" if dead and not answered else None
+
+
+def _owners(server: Server) -> set[str]:
+    return {item.origin.owner for item in server.evidence} - {""}
+
+
+def _age(host: OnHost) -> timedelta | None:
+    return host.read_at - host.process.started_at if host.process.started_at else None
+
+
+def _log_of(host: OnHost) -> str:
+    user = " --user" if host.unit and host.unit.manager != "system" else ""
+    return f"journalctl{user} -u {host.unit.name} -e" if host.unit else host.process.output or "not known where"
+
+
+@rule("port-taken", Severity.ERROR, "Two servers are told to use one port")
+def port_taken(deployment: Deployment) -> Iterator[Hit]:
+    """Two server processes name one port, and only one of them can have it (or both have it by SO_REUSEPORT, and the
+    kernel deals requests out between them). The other fails late, after it has loaded its model, or serves nobody.
+
+    Typical after an old server was not stopped before a new one was started by hand.
+    """
+    by_port: dict[tuple[str, object], list[Server]] = {}
+    for server in deployment.servers:
+        asked = server.host.asked.get("port") if server.host else None
+        if server.host and asked is not None and asked.known:
+            by_port.setdefault((server.host.process.network, asked.value), []).append(server)
+    for (_, port), sharing in by_port.items():
+        if len(sharing) > 1:
+            owners = [s for s in sharing if any(x.endswith(f":{port}") for x in _host(s).process.listens)]
+            names = [f"pid {_host(s).process.pid}" for s in sharing]
+            has = f"pid {_host(owners[0]).process.pid} listens on it" if len(owners) == 1 else _both(owners)
+            others = [s for s in sharing if s not in owners] or sharing[1:]
+            yield Hit(
+                ", ".join(s.name for s in others),
+                f"{' and '.join(names)} are both told to use port {port}: {has}",
+                tuple(_host(s).asked["port"] for s in sharing),
+                f"stop the one that is not wanted (kill {_host(others[0]).process.pid}), or give it a port of its own",
+            )
+
+
+def _host(server: Server) -> OnHost:
+    if server.host is None:
+        raise TypeError(f"{server.name} was not found on this host")
+    return server.host
+
+
+def _both(owners: Sequence[Server]) -> str:
+    return "both listen, and requests are dealt out between them" if owners else "none of them listens yet"
+
+
+@rule("left-over-processes", Severity.ERROR, "Processes of a server that is gone hold its memory")
+def left_over(deployment: Deployment) -> Iterator[Hit]:
+    """The server's first process is gone, and its children live on: they keep the GPU's memory and often the port, so
+    that the next start fails for memory. (sgl-project/sglang issue 241, vllm-project/vllm issue 25127.)
+
+    End them by their process ids, never by name: another server on the host has children of the same name. With
+    `KillMode=control-group`, systemd's default, a unit leaves none behind.
+    """
+    for item in deployment.leftovers:
+        process = item.content
+        if isinstance(process, Process):
+            pids = [process.pid, *(member.pid for member in process.members)]
+            figure = Figure("pid", process.pid, "", Kind.READ, Source(item.place))
+            told = ", ".join(str(pid) for pid in pids)
+            yield Hit(
+                f"pid {process.pid}",
+                f"{len(pids)} {process.program} process{'es' if len(pids) > 1 else ''} without a server: {told}",
+                (figure,),
+                f"kill {' '.join(str(pid) for pid in pids)}",
+            )

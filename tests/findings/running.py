@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start
+from ullage.engines.on_host import LEFTOVER
+from ullage.evidence import Evidence, Member, Origin, Process
+from ullage.findings.base import Severity
+
+from .scenario import Items, Scenario, Scenarios
+
+LAUNCH = "python -m sglang.launch_server --model-path /models/small --port 30000 --mem-fraction-static 0.83"
+UNIT = "sglang.service"
+
+
+def says(fraction: str, besides: str = "") -> str:
+    return f"{LAUNCH.replace('0.83', fraction)} {besides}".strip()
+
+
+RUNNING = on_host(LAUNCH, unit=UNIT, configured=LAUNCH, edited_s_ago=7200)
+RESTART = (
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, configured=says("0.85"), edited_s_ago=600),
+        silent=RUNNING,
+        says=(
+            "mem_fraction_static is 0.85 in /etc/systemd/system/sglang.service",
+            "running since before the edit with 0.83",
+            "restart pending",
+        ),
+        advice="systemctl restart sglang.service",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, configured=says("0.83", "--context-length 131072"), reload_pending=True),
+        silent=on_host(LAUNCH, unit=UNIT, configured=LAUNCH, reload_pending=True),
+        says=("context_length is 131,072 in", "running since before the edit with not set"),
+        advice="systemctl daemon-reload, then systemctl restart sglang.service",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, configured=LAUNCH, edited_s_ago=600),
+        silent=on_host(LAUNCH, unit=UNIT, configured=LAUNCH, edited_s_ago=600, clock_moved_s=-7000.0),
+        says=("changed since the start: /etc/systemd/system/sglang.service", "nothing that was read there differs"),
+        advice="look at what was edited",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, edited_s_ago=600),
+        silent=on_host(LAUNCH),
+        says=("its command line there is not known",),
+        advice="the next start reads it",
+        severity=Severity.INFO,
+    ),
+)
+
+
+def in_effect(context: int, unit_says: int) -> Items:
+    items = on_host(
+        f"{LAUNCH} --context-length {context}", unit=UNIT, configured=says("0.83", f"--context-length {unit_says}")
+    )
+    return (*items, of_server(log("journal", *start(500_000, context=context, context_length=context)), items))
+
+
+DIFFERS = (
+    Scenario(
+        fires=in_effect(524_288, 131_072),
+        silent=in_effect(131_072, 131_072),
+        says=("context_length is 131,072 in /etc/systemd/system/sglang.service, it runs with 524,288",),
+        advice="systemctl cat sglang.service",
+        severity=Severity.WARNING,
+    ),
+)
+CLOCK = (
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, clock_moved_s=7200.0),
+        silent=on_host(LAUNCH, unit=UNIT, clock_moved_s=0.4),
+        says=("set forward by 2 h 0 min",),
+        advice="time service",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, clock_moved_s=-90.0),
+        silent=on_host(LAUNCH, unit=UNIT, clock_moved_s=None),
+        says=("set back by 90 s",),
+        advice="time service",
+        severity=Severity.INFO,
+    ),
+)
+
+
+def that_answers() -> Items:
+    items = on_host(LAUNCH)
+    return (*items, of_server(log("server.log", *start(500_000)), items))
+
+
+def that_hangs(status: str, age_s: float = 7200) -> Items:
+    items = on_host(LAUNCH, unit=UNIT, age_s=age_s)
+    return (*items, of_server(failed(URL, "", status), items))
+
+
+SERVES = (
+    Scenario(
+        fires=on_host(LAUNCH, listens=(), age_s=7200, unit=UNIT),
+        silent=that_answers(),
+        says=("pid 4242 has run for 2 h 0 min and listens on nothing", "sglang.service is active (running)"),
+        advice="journalctl -u sglang.service",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=on_host(LAUNCH, listens=(), age_s=90),
+        silent=on_host(LAUNCH, listens=(), age_s=90, hidden=True),
+        says=("has run for 90 s",),
+        advice="wait for its log",
+        severity=Severity.INFO,
+    ),
+    Scenario(
+        fires=that_hangs("timeout"),
+        silent=that_hangs("401"),
+        says=("does not answer",),
+        advice="read the end of its log",
+        severity=Severity.ERROR,
+    ),
+)
+PORT = (
+    Scenario(
+        fires=(*on_host(LAUNCH, 100), *on_host(LAUNCH, 200, listens=())),
+        silent=(*on_host(LAUNCH, 100), *on_host(LAUNCH.replace("30000", "30001"), 200)),
+        says=("pid 100 and pid 200 are both told to use port 30000: pid 100 listens on it",),
+        advice="kill 200",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(*on_host(LAUNCH, 100), *on_host(LAUNCH, 200, url="http://10.0.0.5:30000")),
+        silent=on_host(LAUNCH, 100),
+        says=("both listen",),
+        advice="a port of its own",
+        severity=Severity.ERROR,
+    ),
+)
+
+
+def orphans() -> Evidence:
+    process = Process(77, "SGLang", READ_AT, "llm", (Member(78, "sglang::scheduler_TP1"),))
+    return Evidence(Origin("pid 77"), "pid 77", LEFTOVER, READ_AT, process)
+
+
+LEFT = (
+    Scenario(
+        fires=(*RUNNING, orphans()),
+        silent=RUNNING,
+        says=("2 SGLang processes without a server: 77, 78",),
+        advice="kill 77 78",
+        severity=Severity.ERROR,
+    ),
+)
+SCENARIOS: Scenarios = {
+    "restart-pending": RESTART,
+    "unit-differs": DIFFERS,
+    "clock-set": CLOCK,
+    "not-serving": SERVES,
+    "port-taken": PORT,
+    "left-over-processes": LEFT,
+}
