@@ -1,0 +1,53 @@
+"""The ledgers of a server and what is on tap, by its engine; with GPU evidence, of each card as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple, Protocol
+
+from ..capacity.ledger import Ledger
+from ..capacity.ledger_tap import OnTap
+from ..evidence import Evidence
+from .ledger_gpus import cards_of, on_cards, unserved
+from .server import Role, Server
+
+_MODULES = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": "llamacpp", "tank": "tank"}
+
+
+class _Reckons(Protocol):
+    """What an engine's `ledger` and `on_tap` modules offer."""
+
+    def ledgers(self, server: Server) -> list[Ledger]: ...
+
+    def on_tap(self, server: Server, ledgers: list[Ledger], margin: int) -> OnTap: ...
+
+
+class Account(NamedTuple):
+    """A server's memory: a ledger of each device, and what is on tap."""
+
+    server: Server
+    ledgers: tuple[Ledger, ...]
+    tap: OnTap
+
+
+def accounts_of(
+    servers: Sequence[Server], items: Sequence[Evidence], margin: int
+) -> tuple[list[Account], list[Ledger]]:
+    """Of every worker; and the GPUs that no server here is known to use. `margin`: bytes that are to be left free."""
+    cards = cards_of(items)
+    workers = [s for s in servers if s.role is not Role.ROUTER and s.engine in _MODULES]
+    placed = on_cards({s.name: _module(s, "ledger").ledgers(s) for s in workers}, workers, cards)
+    accounts = [Account(s, tuple(placed[s.name]), _tap(s, placed[s.name], margin)) for s in workers]
+    return accounts, unserved(cards, [led for found in placed.values() for led in found])
+
+
+def _tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
+    if not ledgers:
+        return OnTap("", unknown="nothing of its memory is part of the evidence: the start-up log would tell it")
+    return _module(server, "on_tap").on_tap(server, ledgers, margin)
+
+
+def _module(server: Server, name: str) -> _Reckons:
+    module: _Reckons = import_module(f"{__package__}.{_MODULES[server.engine]}.{name}")
+    return module

@@ -1,0 +1,202 @@
+"""Where a GPU's memory went under SGLang, from its start-up lines, server info or metrics.
+
+The log states what is free after each step (in its own order: weights, pools, graphs, summary), so each step's take is
+measured; what the engine states of a step stands below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ...capacity.ledger import Ledger, Part, ledger, with_rest
+from ...capacity.ledger_sums import added, in_bytes, less
+from ...evidence import Log
+from ...figure import Figure, derived, missing
+from ..server import Server
+from .ledger_pools import pool_parts, request_table
+from .log_start import start_figures
+from .starts import starts_of
+
+_WEIGHTS = ("", "draft_")
+_NO_WHOLE = "neither the log's line 'Load weight begin' nor 'Load weight end' is part of the evidence"
+_IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
+_BEFORE = "free after the weights + the weights"
+_AT_START = "as the start left it: what a run takes since (activations, the allocator's cache) comes out of it"
+_SET_UP = "measured between the pools and the end of the start, less the graphs: attention workspaces, warm-up"
+
+Figures = Mapping[str, Figure]
+
+
+def ledgers(server: Server) -> list[Ledger]:
+    """One for each rank that the log tells apart, else one that stands for every GPU of the server."""
+    return [_ledger(server, rank, figures) for rank, figures in _by_rank(server).items()]
+
+
+def _by_rank(server: Server) -> Mapping[str, Figures]:
+    """The figures of the start as each rank that logs its memory states them."""
+    known = {n: f for n, f in server.figures.items() if f.known}
+    anchor = next((known[n] for n in ("avail_after_weights_gib", "max_total_num_tokens") if n in known), None)
+    for item in server.evidence:
+        content = item.content
+        if not (isinstance(content, Log) and anchor and anchor.source):
+            continue
+        for start in starts_of(content):
+            ranks = {e.rank: None for e in start.events if "avail_after_weights_gib" in e.values}
+            if len(ranks) < 2 or not any(_is_line(anchor, e.line.number, e.line.text) for e in start.events):
+                continue
+            own = {r: replace(start, events=[e for e in start.events if e.rank in ("", r)]) for r in ranks}
+            shared = {n: f for n, f in known.items() if not _is_memory(n)}
+            return {r: {**shared, **_memory(start_figures(part, item))} for r, part in own.items()}
+    return {"": known}
+
+
+def _is_line(figure: Figure, number: int, text: str) -> bool:
+    source = figure.source
+    return source is not None and source.place.endswith(f" {number}") and text.startswith(source.quote[:40])
+
+
+def _is_memory(name: str) -> bool:
+    return "avail" in name or name.endswith("weights_gib") or "graph_gib" in name or name == "distributed_gib"
+
+
+def _memory(figures: Figures) -> Figures:
+    return {name: figure for name, figure in figures.items() if _is_memory(name)}
+
+
+def _ledger(server: Server, rank: str, figures: Figures) -> Ledger:
+    whole, left = _whole(figures), _left(figures)
+    graphs = [*_graphs(figures)]
+    parts = [*_weights(figures), *_pools(server, figures), _set_up(figures, graphs, left), *graphs, left]
+    device = rank or _each(server)
+    found = ledger(device, whole, parts)
+    return replace(
+        found,
+        server=server.name,
+        usable=whole if whole.known else None,
+        of_whole="free before the weights were loaded",
+        unknown=(missing("total", "bytes", _IDLE), missing("idle now", "bytes", _IDLE)),
+    )
+
+
+def _each(server: Server) -> str:
+    sizes = [f.count for n in ("tp_size", "pp_size") if (f := server.figure(n)).known and type(f.value) is int]
+    count = sizes[0] * (sizes[1] if len(sizes) > 1 else 1) if sizes else 1
+    return f"each of {count} GPUs" if count > 1 else "the GPU"
+
+
+def _whole(figures: Figures) -> Figure:
+    """What was free before the weights were loaded. (`M`; the profiling line calls it total_gpu_memory.)"""
+    for name in ("avail_before_weights_gib", "profiled_total_gib"):
+        if name in figures:
+            return in_bytes(figures[name], "free_before_weights")
+    parts = [figures[n] for n in ("avail_after_weights_gib", "weights_gib") if n in figures]
+    if len(parts) == 2:
+        return added("free_before_weights", [in_bytes(p) for p in parts], _BEFORE)
+    return missing("free_before_weights", "bytes", _NO_WHOLE)
+
+
+def _weights(figures: Figures) -> Iterator[Part]:
+    for prefix in _WEIGHTS:
+        stated, name = figures.get(f"{prefix}weights_gib"), f"{prefix.replace('_', ' ')}weights"
+        before, after = (figures.get(f"{prefix}avail_{when}_weights_gib") for when in ("before", "after"))
+        if stated is not None:
+            yield Part(name, in_bytes(stated, name))
+        elif before is not None and after is not None:
+            yield Part(name, less(name, in_bytes(before), [in_bytes(after)], "free before - free after"))
+
+
+def readings(figures: Figures) -> list[tuple[str, Figure]]:
+    """What the log says is free, in the order of its lines."""
+    found = [(n, f) for n, f in figures.items() if re.match(r"(?:draft_)?avail", n) and f.known and f.source]
+    return sorted(found, key=lambda pair: _place(pair[1]))
+
+
+def _place(figure: Figure) -> int:
+    """The line it stands in. What a page states has none, and tells no order."""
+    number = figure.source.place.rpartition(" ")[2] if figure.source else ""
+    return int(number) if number.isdigit() else -1
+
+
+def _pools(server: Server, figures: Figures) -> Iterator[Part]:
+    """Each step that made pools, with what it consists of; where it was not measured, what is stated of it."""
+    order, measured = readings(figures), False
+    for place, (name, after) in enumerate(order):
+        if not name.endswith("avail_after_pool_gib"):
+            continue
+        before = next((f for n, f in reversed(order[:place]) if "after_weights" in n or "after_pool" in n), None)
+        if before is None:
+            continue
+        draft = name.startswith("draft_")
+        title = "draft pools" if draft else "pools"
+        size = less(title, in_bytes(before), [in_bytes(after)], "free before - free after they were made")
+        inner = tuple(pool_parts(server, figures, draft=draft, both=not draft and not _has_draft_pool(order)))
+        yield with_rest(Part(title, size, inner), "padding and what is not stated")
+        measured = True
+    if not measured:
+        yield from pool_parts(server, figures, draft=False, both=True)
+
+
+def _has_draft_pool(order: list[tuple[str, Figure]]) -> bool:
+    return any(name == "draft_avail_after_pool_gib" for name, _ in order)
+
+
+def _graphs(figures: Figures) -> Iterator[Part]:
+    """By phase, as the capture measured them; a total where only that is stated."""
+    phases = {n: f for n, f in figures.items() if re.fullmatch(r"(?:draft_)?graph_gib\w*", n)}
+    for name, figure in phases.items():
+        phase = name.replace("graph_gib", "").strip("_").replace("_", " ")
+        title = f"graphs, {phase}" if phase else "graphs"
+        yield Part(title, in_bytes(figure, title), why="CUDA graphs and their private pools")
+    total = figures.get("graph_total_gib")
+    if not phases and total is not None:
+        yield Part("graphs", in_bytes(total, "graphs"))
+
+
+def _left(figures: Figures) -> Part | None:
+    """What was free when the start had ended."""
+    order = [f for n, f in readings(figures) if n in ("available_gpu_mem_gib",) or "after_graph" in n]
+    figure = figures.get("available_gpu_mem_gib") or (order[-1] if order else None) or _startup_available(figures)
+    if figure is None and "graph_gib" not in "".join(figures) and "avail_after_pool_gib" in figures:
+        figure = figures.get("draft_avail_after_pool_gib") or figures["avail_after_pool_gib"]
+    if figure is None:
+        return None
+    return Part("free at the end of the start", in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
+
+
+def _startup_available(figures: Figures) -> Figure | None:
+    """`startup_available` of server info, where it can only have been read at the end: less than the server took."""
+    stated = figures.get("startup_available_gib")
+    taken = [figures[n] for n in ("weights_gib", "kv_total_gib", "graph_total_gib") if n in figures]
+    return stated if stated is not None and stated.number < sum(f.number for f in taken) else None
+
+
+def _set_up(figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:
+    """What went between the last pool and the end of the start, and is no graph. Nothing where that is rounding."""
+    pools = [f for n, f in readings(figures) if n.endswith("avail_after_pool_gib")]
+    if not pools or left is None:
+        return None
+    size = less("set_up", in_bytes(pools[-1]), [left.size, *(g.size for g in graphs)], _SET_UP)
+    return Part("set up before serving", size, why=_SET_UP) if not size.least <= 0 <= size.most else None
+
+
+def context_costs(server: Server) -> tuple[Figure, ...]:
+    """What grows with --context-length and not with use, by the formulas of the engine: bytes on each GPU."""
+    table = request_table(server)
+    return tuple(f for f in (table, _index_logits(server)) if f is not None)
+
+
+def _index_logits(server: Server) -> Figure | None:
+    """DeepSeek-V4's index logits of a prompt that fills the context: [chunk, context / 4] fp32 = chunk x context bytes.
+
+    (Issue 35201, v0.5.17; made row by row since PR 39095.) They are taken while such a prompt is computed, outside the
+    fraction.
+    """
+    chunk, context = server.figure("chunked_prefill_size"), server.figure("context_len")
+    if not ("bytes_per_full_token" in server.figures and chunk.known and context.known):
+        return None
+    if server.role.value == "decode":
+        return None
+    note = "chunk x context bytes while a prompt of the whole context is computed; builds with PR 39095 take less"
+    return derived("index_logits", chunk.count * context.count, "bytes", (chunk, context), note)

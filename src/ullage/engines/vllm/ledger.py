@@ -1,0 +1,126 @@
+"""Where a GPU's memory went under vLLM: its one-line summary of a start, by version, and the lines before it.
+
+    requested = ceil(total * gpu_memory_utilization)
+    KV pool   = requested - (weights + non-torch + activation peak) [- estimated graphs, since 0.20]
+
+(v1/worker/gpu_worker.py, 0.11 to 0.33; worker.py of V0.) What was taken before the engine began (its own context,
+NCCL, other processes) is not part of `requested`: it comes out of the rest of the card, as the graphs do before 0.20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ...capacity.ledger import Ledger, Part, ledger
+from ...capacity.ledger_sums import in_bytes, less
+from ...figure import Figure, missing
+from ..server import Server
+from ..version import release_of
+
+GRAPHS_INSIDE = (0, 20, 0)  # since then their estimate comes out of the share
+_NO_TOTAL = "no line states it: vLLM prints 'Free memory on device (free/total GiB)' since 0.11, and V0 its own ledger"
+_IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
+_TRANSIENT = "head-room for one step of max_num_batched_tokens; PyTorch keeps it in its cache"
+Figures = Mapping[str, Figure]
+
+
+def ledgers(server: Server) -> list[Ledger]:
+    """One that stands for every GPU; where several workers print theirs, with the range over them."""
+    figures = {n: f for n, f in server.figures.items() if f.known}
+    whole = _size(figures, "total_gib", "total") or missing("total", "bytes", _NO_TOTAL)
+    parts = [*_before(figures, whole), *_model(figures), *_pool(figures), *_graphs(figures)]
+    outside = _outside(figures, whole, parts)
+    found = ledger(_device(server), whole, [*parts, outside])
+    return [
+        replace(
+            found,
+            server=server.name,
+            usable=_size(figures, "free_gib", "free_at_start"),
+            unknown=(missing("idle now", "bytes", _IDLE),),
+        )
+    ]
+
+
+def _device(server: Server) -> str:
+    count = 1
+    for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"):
+        size = server.figure(name)
+        count *= size.count if type(size.value) is int else 1
+    return f"each of {count} GPUs" if count > 1 else "the GPU"
+
+
+def _size(figures: Figures, key: str, name: str) -> Figure | None:
+    figure = figures.get(key)
+    return in_bytes(figure, name) if figure is not None and figure.known else None
+
+
+def _before(figures: Figures, whole: Figure) -> Iterator[Part]:
+    """What others and the engine's own set-up held when it took its first look."""
+    free = _size(figures, "free_gib", "free_at_start")
+    if whole.known and free is not None:
+        taken = less(
+            "before the engine began", whole, [free], "total - free on startup: context, NCCL, other processes"
+        )
+        yield Part("before the engine began", taken, why="context, NCCL buffers, other processes")
+
+
+def _model(figures: Figures) -> Iterator[Part]:
+    weights = _size(figures, "weights_gib", "weights")
+    consumed = _size(figures, "consumed_gib", "consumed")
+    if consumed is not None:
+        inner = (Part("weights", weights),) if weights is not None else ()
+        yield Part("weights and non-torch", consumed, inner, why="consumed memory, as builds since 0.29 print it")
+    elif weights is not None:
+        yield Part("weights", weights)
+    for key, name, why in (
+        ("non_torch_gib", "non-torch", "NCCL, workspaces"),
+        ("peak_activation_gib", "activation peak", _TRANSIENT),
+    ):
+        size = _size(figures, key, name)
+        if size is not None and not (consumed is not None and key == "non_torch_gib"):
+            yield Part(name, size, why=why)
+
+
+def pool_bytes(figures: Figures) -> Figure | None:
+    """The KV cache: in bytes where a line states them, else the memory that was available for it."""
+    stated = figures.get("kv_bytes")
+    if stated is not None:
+        return in_bytes(stated, "KV cache")
+    return _size(figures, "available_kv_gib", "KV cache")
+
+
+def _pool(figures: Figures) -> Iterator[Part]:
+    size = pool_bytes(figures)
+    if size is not None:
+        yield Part("KV cache", size)
+
+
+def graphs_inside(figures: Figures) -> bool:
+    """Does the estimate of the graphs come out of the share?"""
+    release = release_of(figures.get("version"))
+    return "estimated_cudagraph_gib" in figures or (release is not None and release >= GRAPHS_INSIDE)
+
+
+def _graphs(figures: Figures) -> Iterator[Part]:
+    took = _size(figures, "graph_gib", "graphs")
+    if took is not None:
+        yield Part("graphs", took, why="as captured")
+    elif (estimate := _size(figures, "estimated_cudagraph_gib", "graphs")) is not None:
+        yield Part("graphs (estimated)", estimate, why="what they took is not part of the evidence")
+
+
+def _outside(figures: Figures, whole: Figure, parts: list[Part]) -> Part | None:
+    """What the share leaves alone: total - requested, less what was taken before and by graphs outside the share."""
+    requested = _size(figures, "budget_gib", "requested")
+    if not whole.known or requested is None:
+        return None
+    names = ("before the engine began",) if graphs_inside(figures) else ("before the engine began", "graphs")
+    taken = [part.size for part in parts if part.name in names]
+    if len(taken) < len(names) and "before the engine began" not in [p.name for p in parts]:
+        return None
+    note = "total - requested - what was taken before - graphs outside the share"
+    left = less("outside the share", whole, [requested, *taken], note)
+    return Part(
+        "left by --gpu-memory-utilization", left, free=True, why="outside the share, and nobody's by the figures"
+    )

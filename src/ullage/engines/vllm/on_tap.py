@@ -1,0 +1,156 @@
+"""What vLLM's --gpu-memory-utilization or --kv-cache-memory-bytes would buy.
+
+    KV pool = total * utilization - (weights + non-torch + activation peak) [- estimated graphs, since 0.20]
+
+so +0.01 adds 0.01 * total, and the start is refused where less than total * utilization is free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...capacity.ledger import Ledger
+from ...capacity.ledger_sums import in_bytes, less, times
+from ...capacity.ledger_tap import Check, OnTap, Setting, Way, fractions_between, hundredths
+from ...figure import Figure, Kind, derived
+from ...units import GIB
+from ..server import Server
+from ..version import release_of
+from .ledger import Figures, graphs_inside, pool_bytes
+
+LEVER = "--gpu-memory-utilization"
+_DOUBLE = ((0, 29, 0), (0, 34, 0))  # the printed --kv-cache-memory counts the graphs twice (issue 57936)
+_WORTH = GIB // 50
+
+
+def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
+    figures = {n: f for n, f in server.figures.items() if f.known}
+    led = ledgers[0]
+    share, size = figures.get("gpu_memory_utilization"), pool_bytes(figures)
+    pool = _pool(server)
+    ways, says = tuple(_ways(figures)), tuple(_says(figures, led))
+    if share is None or size is None or pool is None or not led.whole.known or not size.number:
+        return OnTap(LEVER, ways=ways, says=says, unknown=_why_not(figures, led, pool))
+    token = derived("bytes_per_token", round(size.number / pool.number, 2), "bytes", (size, pool), "KV cache / pool")
+    token = token.between(size.least / pool.number, size.most / pool.number)
+    left = led.free[0].size if led.free else None
+    found = OnTap(LEVER, share, pool, left, _each(led.whole, token, pool), ways=ways, says=says)
+    found = found._replace(checks=tuple(_checks(figures, led, size)))
+    return found if left is None else _with_settings(found, led, token, left, margin)
+
+
+def _pool(server: Server) -> Figure | None:
+    """Tokens, where the printed ones are the pool's; else its blocks."""
+    for name in ("pool_tokens", "kv_cache_size_tokens", "num_gpu_blocks"):
+        figure = server.figure(name)
+        if figure.known and figure.number:
+            return figure
+    return None
+
+
+def _why_not(figures: Figures, led: Ledger, pool: Figure | None) -> str:
+    if pool is None or pool_bytes(figures) is None:
+        return "the pool or its memory is not known: the start-up log would tell it"
+    if not led.whole.known:
+        return f"the GPU's total is not known: {led.whole.note}"
+    return "the utilization is not known: the start-up log's arguments or --flags would tell it"
+
+
+def _each(whole: Figure, token: Figure, pool: Figure) -> Figure:
+    value = int(0.01 * whole.number / token.number)
+    note = "0.01 x total / bytes of one"
+    found = Figure("pool_per_hundredth", value, pool.unit, Kind.PREDICTED, inputs=(whole, token), note=note)
+    return found.between(int(0.01 * whole.least / token.most), math.ceil(0.01 * whole.most / token.least))
+
+
+def _with_settings(found: OnTap, led: Ledger, token: Figure, left: Figure, margin: int) -> OnTap:
+    assert found.now is not None
+    assert found.pool is not None
+    now = float(found.now.number)
+    best = hundredths(now + (left.number - margin) / led.whole.number)
+    if led.usable is not None:
+        best = min(best, hundredths(led.usable.number / led.whole.number))  # else the start is refused
+    best = min(max(best, 0.01), 0.99)
+    values = fractions_between(now, best)
+    settings = {value: _setting(found.pool, led.whole, token, left, found.now, value) for value in values}
+    return found._replace(best=settings[best], settings=tuple(settings.values()))
+
+
+def _setting(pool: Figure, whole: Figure, token: Figure, left: Figure, now: Figure, share: float) -> Setting:
+    more = share - float(now.number)
+    if not more:
+        return Setting(share, pool, left)
+    ends = [
+        pool.number + more * size / cost for size in (whole.least, whole.most) for cost in (token.least, token.most)
+    ]
+    value = max(0, math.floor(pool.number + more * whole.number / token.number))
+    note = "the pool + (utilization - the one now) x total / bytes of one"
+    held = Figure(pool.name, value, pool.unit, Kind.PREDICTED, inputs=(pool, whole, now, token), note=note)
+    held = held.between(max(0, min(value, math.floor(min(ends)))), max(value, math.ceil(max(ends))))
+    taken = times("taken", whole, more, "total x the difference", (now,))
+    if more < 0:
+        taken = taken.between(math.floor(whole.most * more), math.ceil(whole.least * more))
+    return Setting(
+        share,
+        held,
+        replace(less("left", left, [taken], "what is left now - total x the difference"), kind=Kind.PREDICTED),
+    )
+
+
+def _checks(figures: Figures, led: Ledger, size: Figure) -> Iterator[Check]:
+    """The KV cache by the formula, beside the one that is stated (bytes)."""
+    taken = [
+        p.size for p in led.parts if p.name in ("weights", "weights and non-torch", "non-torch", "activation peak")
+    ]
+    budget, estimate = figures.get("budget_gib"), figures.get("estimated_cudagraph_gib")
+    if budget is None or len(taken) < 2:
+        return
+    outgoing = [*taken, *([in_bytes(estimate)] if graphs_inside(figures) and estimate is not None else [])]
+    yield Check(
+        "the KV cache of this start", less("KV cache", in_bytes(budget), outgoing, "requested - the rest"), size
+    )
+
+
+def _says(figures: Figures, led: Ledger) -> Iterator[str]:
+    """The engine's own suggestion, put right where it is known to be wrong."""
+    printed, graphs = figures.get("suggested_kv_cache_memory_bytes"), led.part("graphs")
+    release = release_of(figures.get("version"))
+    if printed is None or graphs is None or release is None:
+        return
+    if _DOUBLE[0] <= release < _DOUBLE[1]:
+        right = printed.count + graphs.size.count
+        yield (
+            f"this version prints --kv-cache-memory={printed.count}, in which the graphs are counted twice"
+            f" (vllm-project/vllm issue 57936): {right} bytes ({right / GIB:,.2f} GiB) fit the requested memory"
+        )
+
+
+def _ways(figures: Figures) -> Iterator[Way]:
+    peak, graphs, batched = (figures.get(n) for n in ("peak_activation_gib", "graph_gib", "max_num_batched_tokens"))
+    size = pool_bytes(figures)
+    if peak is not None and batched is not None and peak.number * GIB > _WORTH:
+        half = batched.count // 2
+        note = "half of the activation peak, which grows with it"
+        gives = Figure(
+            "activation_peak", round(peak.number * GIB / 2), "bytes", Kind.PREDICTED, inputs=(peak,), note=note
+        )
+        yield Way(f"--max-num-batched-tokens {half} in place of {batched.count}", gives, "long prompts take more steps")
+    if graphs is not None and graphs.number * GIB > _WORTH:
+        note = "all that the captures took: fewer sizes give a part of it"
+        gives = Figure("graphs", round(graphs.number * GIB), "bytes", Kind.PREDICTED, inputs=(graphs,), note=note)
+        where = "the pool" if graphs_inside(figures) else "what is outside the share"
+        price = f"larger batches run without a graph, and slower; it comes back to {where}"
+        yield Way("fewer graph sizes: --max-cudagraph-capture-size lower", gives, price)
+    kind = figures.get("kv_cache_dtype")
+    if size is not None and size.number and (kind is None or str(kind.value) in ("auto", "bfloat16", "float16")):
+        asked = kind if kind is not None else size
+        gives = Figure(
+            "KV cache", size.count // 2, "bytes", Kind.PREDICTED, inputs=(asked, size), note="half of the KV cache"
+        )
+        yield Way(
+            "--kv-cache-dtype fp8",
+            gives,
+            "some accuracy; the same tokens in half the memory, if they are in 16 bits now",
+        )
