@@ -10,6 +10,7 @@ from .capacity.chain import ChainLimits, chain
 from .capacity.limits import Limits, Longest, limits, longest, summed
 from .capacity.pool import Pool
 from .capacity.request import Shape
+from .engines.on_host import is_at
 from .engines.server import Role, Server
 from .evidence import Evidence
 from .figure import Figure, derived, missing
@@ -40,6 +41,14 @@ class Deployment(NamedTuple):
     @property
     def workers(self) -> tuple[Server, ...]:
         return tuple(s for s in self.servers if s.role is not Role.ROUTER)
+
+    @property
+    def parts(self) -> tuple[Deployment, ...]:
+        """Deployments that have nothing to do with each other, in the order of their first servers."""
+        groups = _apart(self.servers)
+        if len(groups) < 2:
+            return (self,)
+        return tuple(self._replace(servers=tuple(s for s in self.servers if s in group)) for group in groups)
 
     @property
     def is_chain(self) -> bool:
@@ -73,6 +82,47 @@ class Deployment(NamedTuple):
         return min(known, key=lambda f: f.count)
 
 
+def _apart(servers: Sequence[Server]) -> list[list[Server]]:
+    """Each router with its workers; other prefill and decode servers together, or by model where each model has both;
+    all others together, for each of them answers for itself.
+    """
+    groups = _routed(servers)
+    routed = [s for group in groups for s in group]
+    pairs = [s for s in servers if s not in routed and s.role in (Role.PREFILL, Role.DECODE)]
+    chains = [*groups, *_by_model(pairs)]
+    rest = [s for s in servers if s not in routed and s not in pairs]
+    lone = [s for s in rest if s.role is Role.ROUTER]
+    if len(chains) == 1 and lone and len(lone) == len(rest):
+        return [[*chains[0], *lone]]
+    found = [group for group in (*chains, rest) if group]
+    return sorted(found, key=lambda group: min(map(servers.index, group)))
+
+
+def _routed(servers: Sequence[Server]) -> list[list[Server]]:
+    """Routers with those of their workers that are here; routers that share a worker are one deployment."""
+    groups: list[list[Server]] = []
+    for router in (s for s in servers if s.role is Role.ROUTER):
+        group = [router, *(s for s in servers if s is not router and any(is_at(s, url) for url in router.workers))]
+        shared = [other for other in groups if any(s in other for s in group)]
+        groups = [other for other in groups if other not in shared]
+        if len(group) > 1:
+            groups.append([*group, *(s for other in shared for s in other if s not in group)])
+    return groups
+
+
+def _by_model(servers: Sequence[Server]) -> list[list[Server]]:
+    by_model: dict[str, list[Server]] = {}
+    for server in servers:
+        by_model.setdefault(_model(server), []).append(server)
+    whole = all({s.role for s in group} == {Role.PREFILL, Role.DECODE} for group in by_model.values())
+    return list(by_model.values()) if whole else [list(servers)]
+
+
+def _model(server: Server) -> str:
+    path = next((f.value for n in ("model_path", "model", "served_model_name") if (f := server.figure(n)).known), "")
+    return str(path).rstrip("/").rsplit("/", 1)[-1].lower()
+
+
 class Answer(NamedTuple):
     """Limits for one shape: of the chain as a whole, or per server."""
 
@@ -97,6 +147,10 @@ def standard_answers(deployment: Deployment, at: Sequence[int] = (), requests: S
 
     Each server, or the chain as a whole, has its own full context, and no standard lengths above it.
     """
+    return [row for part in deployment.parts for row in _answers(part, at, requests)]
+
+
+def _answers(deployment: Deployment, at: Sequence[int], requests: Sequence[Shape]) -> list[Answer]:
     full = {s.name: full_context(group, context) for group, context in _contexts(deployment) for s in group}
     rows = []
     for length in sorted({*STANDARD_PROMPTS, *at}):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from ..evidence import Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
 from .server import OnHost, Server
 
 LEFTOVER = "leftover"  # topic of processes of a server that is gone
+_ADDRESS = re.compile(r"https?://(?:[^@/]*@)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
 CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
 Asked = Callable[[Evidence], Mapping[str, Figure]]
 
@@ -49,10 +50,17 @@ def is_at(server: Server, url: str) -> bool:
     """Is this the server behind a URL, under whichever of its names?"""
     if server.name.rstrip("/") == url.rstrip("/"):
         return True
-    if server.host is None:
+    match = _ADDRESS.match(url)
+    if server.host is None or match is None:
         return False
-    parts = urlsplit(url)
-    return any(_answers(server.host.process, listen, parts.hostname or "", parts.port) for listen in _tcp(server))
+    host, port = match["v6"] or match["host"], match["port"]
+    return any(_answers(server.host.process, listen, host.lower(), port) for listen in _tcp(server))
+
+
+def is_of(process: Process, url: str) -> bool:
+    """Does the URL lead to the host of this process?"""
+    match = _ADDRESS.match(url)
+    return match is not None and (match["v6"] or match["host"]).lower() in process.hosts
 
 
 class _Listen(NamedTuple):
@@ -65,10 +73,10 @@ def _tcp(server: Server) -> list[_Listen]:
     return [_Listen(*text.rpartition(":")[::2]) for text in listens if not text.startswith("unix:")]
 
 
-def _answers(process: Process, listen: _Listen, host: str, port: int | None) -> bool:
+def _answers(process: Process, listen: _Listen, host: str, port: str | None) -> bool:
     bound = listen.host.strip("[]")
     here = host in process.hosts if bound in ("0.0.0.0", "::", "") else _same_host(bound, host)
-    return here and listen.port == str(port)
+    return here and listen.port == port
 
 
 def _same_host(bound: str, host: str) -> bool:

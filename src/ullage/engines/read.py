@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
 from ..figure import Figure, Kind
 from .facts import Facts
-from .on_host import is_at, is_of_host, with_host
+from .on_host import is_at, is_of, is_of_host, with_host
 from .remarks import remarked
 from .router import read as router_read
 from .server import Role, Server
@@ -129,8 +129,24 @@ def _with_workers(server: Server, servers: Sequence[Server]) -> Server:
     """A router whose workers are not part of the evidence says how they can be."""
     live = server.name.startswith("http")
     missing = [url for url in server.workers if live and not any(is_at(other, url) for other in servers)]
+    if not missing:
+        return server
     note = f"{len(missing)} of its workers not read: --follow reads them too"
-    return replace(server, notes=(*server.notes, note)) if missing else server
+    if server.host is not None:
+        here = sum(is_of(server.host.process, url) for url in missing)
+        away = len(missing) - here
+        told = (
+            [f"{_workers(away)} on another host not read: --follow reads {'it' if away == 1 else 'them'}"]
+            if away
+            else []
+        )
+        told += [f"{_workers(here)} of this host not found: nothing listens there that Ullage knows"] if here else []
+        note = "; ".join(told)
+    return replace(server, notes=(*server.notes, note))
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'s' if count != 1 else ''}"
 
 
 def _with_unread(server: Server, items: Sequence[Evidence]) -> Server:

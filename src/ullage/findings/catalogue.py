@@ -42,7 +42,11 @@ _SUBJECTS = (
 )
 
 
+_OF_THE_HOST = ("running",)  # subjects that look at all servers of a host together
+
+
 def findings(deployment: Deployment) -> list[Finding]:
+    """Of each part by itself: servers that have nothing to do with each other are not compared."""
     found = [
         Finding(
             rule.id,
@@ -55,6 +59,7 @@ def findings(deployment: Deployment) -> list[Finding]:
             hit.advice,
         )
         for rule in CATALOGUE.values()
-        for hit in rule.check(deployment)
+        for part in ((deployment,) if rule.subject in _OF_THE_HOST else deployment.parts)
+        for hit in rule.check(part)
     ]
     return sorted(found, key=lambda f: (f.severity.rank, _SUBJECTS.index(f.subject)))

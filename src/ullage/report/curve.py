@@ -75,7 +75,11 @@ Ask = Callable[[int], "Limits | ChainLimits"]
 
 
 def curves_of(deployment: Deployment, finest: float = _FINEST) -> list[Curve]:
-    """One curve of a chain; else one of each server."""
+    """One curve of each chain; else one of each server."""
+    return [curve for part in deployment.parts for curve in _curves_of(part, finest)]
+
+
+def _curves_of(deployment: Deployment, finest: float) -> list[Curve]:
     asked = cache(lambda prompt: answer(deployment, Shape(prompt)))
 
     def of_chain(prompt: int) -> ChainLimits:

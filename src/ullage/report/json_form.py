@@ -11,7 +11,7 @@ from ..capacity.chain import ChainLimits
 from ..capacity.limits import Ceiling, Limits
 from ..capacity.pool import Pool
 from ..capacity.request import Shape
-from ..deployment import reach_of, total_context
+from ..deployment import Answer, reach_of, total_context
 from ..engines.server import Level, Server
 from ..figure import Figure
 from .model import Report
@@ -30,8 +30,8 @@ def to_data(report: Report) -> dict[str, Any]:
         "read_at": report.read_at.isoformat(timespec="seconds"),
         "read_as": list(report.echoes),
         "servers": [_server(report, server) for server in report.deployment.servers],
-        "chain": [_chain(a.label, a.shape, a.chain) for a in report.answers if a.chain],
-        "chain_not_computed": report.deployment.no_chain or None,
+        "chain": [_chain(a, a.chain) for a in report.answers if a.chain],
+        "chain_not_computed": "; ".join(part.no_chain for part in report.deployment.parts if part.no_chain) or None,
         "findings": [
             {
                 "id": f.id,
@@ -138,10 +138,11 @@ def _limits(label: str, found: Limits) -> dict[str, Any]:
     }
 
 
-def _chain(label: str, shape: Shape, found: ChainLimits) -> dict[str, Any]:
+def _chain(answer: Answer, found: ChainLimits) -> dict[str, Any]:
     return {
-        "label": label,
-        "shape": _shape(shape),
+        "label": answer.label,
+        "servers": list(answer.by_server),
+        "shape": _shape(answer.shape),
         "admits": _figure(found.admits),
         "safe": _figure(found.safe),
         "at_most": found.at_most,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..capacity.chain import ChainLimits
 from ..capacity.limits import Limits
-from ..deployment import Answer
+from ..deployment import Answer, Deployment
 from ..engines.server import Level, Role, Server
 from ..figure import Figure, Kind
 from ..findings.base import Finding
@@ -67,13 +67,22 @@ def model_of(server: Server) -> str:
 
 def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
     """(title, rows): one table for a chain, one per server elsewhere."""
-    deployment = report.deployment
-    if deployment.is_chain:
-        shares = _shares_prefixes(deployment.of(Role.DECODE))
-        rows = [_row(a, a.chain, _binds(a.chain), shares) for a in report.answers if a.chain]
-        return [("Parallel requests, prefill to decode", rows)]
-    servers = deployment.workers
-    titled = [(f"Parallel requests, {s.name}" if len(servers) > 1 else "Parallel requests", s) for s in servers]
+    parts = report.deployment.parts
+    chains = sum(part.is_chain for part in parts)
+    return [titled for part in parts for titled in _rows_of(report, part, chains, len(report.deployment.workers))]
+
+
+def _rows_of(report: Report, part: Deployment, chains: int, workers: int) -> list[tuple[str, list[Row]]]:
+    """One part's. `chains`, `workers`: how many there are in the whole report."""
+    if part.is_chain:
+        names = {server.name for server in part.workers}
+        shares = _shares_prefixes(part.of(Role.DECODE))
+        rows = [
+            _row(a, a.chain, _binds(a.chain), shares) for a in report.answers if a.chain and names & set(a.by_server)
+        ]
+        whose = f", {model_of(part.workers[0])}" if chains > 1 else ""
+        return [(f"Parallel requests, prefill to decode{whose}", rows)]
+    titled = [(f"Parallel requests, {s.name}" if workers > 1 else "Parallel requests", s) for s in part.workers]
     return [(title, [_server_row(a, s) for a in report.answers if s.name in a.by_server]) for title, s in titled]
 
 

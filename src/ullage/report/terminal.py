@@ -44,8 +44,9 @@ def print_report(report: Report, *, sources: bool = False, plot: bool | None = N
 
 
 def _limits(page: Page, report: Report, plot: bool) -> None:
-    if report.deployment.no_chain:
-        page.say((report.deployment.no_chain, "dim"))
+    for part in report.deployment.parts:
+        if part.no_chain:
+            page.say((part.no_chain, "dim"))
     plots = _plots(report, page.width) if plot else {}
     for title, rows in rows_of(report):
         page.heading(title)

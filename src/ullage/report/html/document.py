@@ -68,10 +68,12 @@ def _header(report: Report) -> Html:
     deployment = report.deployment
     when = tag("time", f"{report.read_at:%Y-%m-%d %H:%M:%S %z}", datetime=report.read_at.isoformat(timespec="seconds"))
     brand = tag("p", tag("b", "Ullage"), f" {__version__}, read ", when, class_="brand")
-    roles = " → ".join(s.role.value for s in (*deployment.routers, *deployment.workers)) if deployment.is_chain else ""
+    alone = deployment.parts[0] if len(deployment.parts) == 1 else None
+    chain = alone is not None and alone.is_chain
+    roles = " → ".join(s.role.value for s in (*deployment.routers, *deployment.workers)) if chain else ""
     servers = f"{len(deployment.workers)} servers" if len(deployment.workers) > 1 else ""
     small = tag("small", f" {roles or servers}")
-    several = len(deployment.workers) > 1 and not deployment.is_chain
+    several = len(deployment.workers) > 1 and not chain
     answers = (tag("p", f"{whose}: " if several else "", told, class_="answer") for whose, told in headlines(report))
     echoes = (tag("p", echo, class_="who-runs") for echo in report.echoes)
     return tag("header", brand, tag("h1", _name(report), small), *answers, *echoes, _navigation(report), class_="top")

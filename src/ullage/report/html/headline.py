@@ -18,12 +18,17 @@ Pick = Callable[[Answer], Found | None]
 
 
 def headlines(report: Report) -> Iterator[tuple[str, Html]]:
-    """(whose, sentence): one of a chain; else one of each server of which it is known."""
-    if report.deployment.is_chain:
-        yield from _of("prefill to decode", report, lambda answer: answer.chain)
-        return
-    for name in (server.name for server in report.deployment.workers):
-        yield from _of(name, report, partial(_of_server, name))
+    """(whose, sentence): one of each chain; else one of each server of which it is known."""
+    for part in report.deployment.parts:
+        if part.is_chain:
+            yield from _of("prefill to decode", report, partial(_of_chain, {s.name for s in part.workers}))
+        else:
+            for server in part.workers:
+                yield from _of(server.name, report, partial(_of_server, server.name))
+
+
+def _of_chain(names: set[str], answer: Answer) -> Found | None:
+    return answer.chain if names & set(answer.by_server) else None
 
 
 def _of_server(name: str, answer: Answer) -> Found | None:

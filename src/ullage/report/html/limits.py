@@ -23,9 +23,10 @@ def limits_section(report: Report, curves: Sequence[Curve], looks: dict[str, int
         for (title, rows), curve in zip(titled, curves, strict=True)
     )
     nothing = [tag("p", "Only a router was read: it holds nothing itself. --follow reads its workers too.")]
-    small = tag("small", ", prefill to decode") if report.deployment.is_chain else ""
-    apart = tag("p", report.deployment.no_chain) if report.deployment.no_chain else Html("")
-    return tag("section", tag("h2", "Parallel requests", small), apart, *(parts if titled else nothing), id="limits")
+    deployments = report.deployment.parts
+    small = tag("small", ", prefill to decode") if all(part.is_chain for part in deployments) else ""
+    apart = [tag("p", part.no_chain) for part in deployments if part.no_chain]
+    return tag("section", tag("h2", "Parallel requests", small), *apart, *(parts if titled else nothing), id="limits")
 
 
 def _limits(curve: Curve, rows: Sequence[Row], asked: Sequence[str], looks: dict[str, int], numbers: Numbers) -> Html:

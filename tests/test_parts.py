@@ -1,0 +1,86 @@
+"""Servers that have nothing to do with each other are reckoned, shown and compared apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.evidence import argv, document, log, on_host, start, vllm_start
+from ullage.evidence import Evidence
+from ullage.report.json_form import to_data
+from ullage.report.model import Report, report_on
+from ullage.report.rows import rows_of
+
+
+def worker(port: int, role: str, tokens: int, model: str = "small") -> Evidence:
+    given = {"port": port, "disaggregation_mode": role, "model_path": f"/models/{model}", "page_size": 64}
+    return log(f"{role}{port}.log", *start(tokens, **given))
+
+
+def titles(report: Report) -> list[str]:
+    return [title for title, _ in rows_of(report)]
+
+
+PAIR = (worker(1, "prefill", 900_000), worker(2, "decode", 500_000))
+
+
+def test_a_pair_and_a_server_of_its_own() -> None:
+    report = report_on([*PAIR, log("vllm.log", *vllm_start(100_000, 12.2))])
+    assert titles(report) == ["Parallel requests, prefill to decode", "Parallel requests, vllm.log (port 8000)"]
+    alone = report_on(PAIR)
+    assert titles(alone) == ["Parallel requests, prefill to decode"]
+    rows = {row.label: row.admits for row in rows_of(alone)[0][1]}
+    assert rows.items() <= {row.label: row.admits for row in rows_of(report)[0][1]}.items()
+
+
+def test_two_pairs_of_two_models() -> None:
+    others = (worker(3, "prefill", 90_000, "other"), worker(4, "decode", 50_000, "other"))
+    report = report_on([*PAIR, *others])
+    assert titles(report) == [
+        "Parallel requests, prefill to decode, small",
+        "Parallel requests, prefill to decode, other",
+    ]
+    data = json.loads(json.dumps(to_data(report)))
+    assert len({tuple(row["servers"]) for row in data["chain"]}) == 2
+
+
+def test_one_role_of_another_model_stays_in_the_chain() -> None:
+    """A path tells little: /models/v4 on one host may be /data/v4-fp8 on the other."""
+    report = report_on([PAIR[0], worker(2, "decode", 500_000, "small-fp8")])
+    assert titles(report) == ["Parallel requests, prefill to decode"]
+
+
+ROUTER = "python -m sglang_router.launch_router --port 8000 --pd-disaggregation --prefill {} --decode {}"
+
+
+def found(port: int, role: str, tokens: int) -> tuple[Evidence, ...]:
+    command = f"python -m sglang.launch_server --model-path /models/small --port {port} --disaggregation-mode {role}"
+    items = on_host(command, port, listens=(f"0.0.0.0:{port}",), url=f"http://127.0.0.1:{port}")
+    info = {"model_path": "/models/small", "port": port, "disaggregation_mode": role, "context_length": 32768}
+    state = {"memory_usage": {"token_capacity": tokens}}
+    answer = document(f"http://127.0.0.1:{port}", "server_info", info | {"internal_states": [state]})
+    return (*items, answer._replace(origin=items[0].origin))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.0.0.5", "gpu1", "GPU1"])
+def test_a_router_knows_its_workers_by_any_name_of_this_host(host: str) -> None:
+    router = on_host(ROUTER.format(f"http://{host}:30000", f"http://{host}:30001"), 9, listens=("127.0.0.1:8000",))
+    other = on_host("python -m sglang.launch_server --model-path /m/x --port 30002", 30002)
+    report = report_on([*router, *found(30000, "prefill", 900_000), *found(30001, "decode", 500_000), *other])
+    first, second = report.deployment.parts
+    assert {s.role.value for s in first.servers} == {"router", "prefill", "decode"}
+    assert [s.name for s in second.servers] == ["http://127.0.0.1:30002"]
+    assert not [note for s in first.servers for note in s.notes if "not read" in note]
+
+
+def test_a_worker_elsewhere_is_not_one_here() -> None:
+    router = on_host(ROUTER.format("http://10.0.0.6:30000", "http://127.0.0.1:30001"), 9, listens=("127.0.0.1:8000",))
+    report = report_on([*router, *found(30000, "prefill", 900_000), *found(30001, "decode", 500_000)])
+    (note,) = [note for s in report.deployment.routers for note in s.notes if "not read" in note]
+    assert note == "1 worker on another host not read: --follow reads it"
+
+
+def test_flags_of_a_router_go_with_the_only_chain() -> None:
+    report = report_on([*PAIR, argv("sglang-router --pd-disaggregation --max-concurrent-requests 4")])
+    assert len(report.deployment.parts) == 1
