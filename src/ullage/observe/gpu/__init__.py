@@ -1,0 +1,37 @@
+"""GPUs and what fills them: from the driver of this host (NVML), or from a file that nvidia-smi wrote."""
+
+from __future__ import annotations
+
+from ...evidence import Evidence, Failure, Gpus
+from ...masking import Masker
+
+__all__ = ["of_text", "read_gpus"]
+
+_XML, _LOG = "<nvidia_smi_log", "NVSMI LOG"
+_TABLE = "| NVIDIA-SMI "
+
+
+def read_gpus(masker: Masker, time_limit_s: float = 2.0) -> Evidence:
+    """The GPUs of this host, as the driver tells them; a driver that hangs holds nobody longer than the limit."""
+    from .nvml import read
+
+    return read(masker, time_limit_s)
+
+
+def of_text(text: str, masker: Masker) -> Gpus | Failure | None:
+    """What nvidia-smi printed, whole: `-q -x`, `--query-gpu=... --format=csv` (that of compute-apps too, also below
+    it), or the table it prints without options. None: no output of nvidia-smi.
+    """
+    from . import smi_csv
+
+    if _XML in text:
+        from . import smi_xml
+
+        return smi_xml.parse(text, masker)
+    if _TABLE in text:
+        from . import smi_table
+
+        return smi_table.parse(text, masker)
+    if _LOG in text[:4096]:
+        return Failure("not read", "nvidia-smi -q for people, not for programs", "capture nvidia-smi -q -x")
+    return smi_csv.parse(text, masker)
