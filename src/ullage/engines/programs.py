@@ -24,6 +24,7 @@ class Door(NamedTuple):
     tls: bool
     socket: str  # path of a Unix socket; "" where it answers over TCP
     others: frozenset[int]  # ports of the same process that are not its API: metrics, bootstrap
+    all_http: bool  # no port of it is one of collectives or message queues, so that each may be asked
 
 
 class _Kind(NamedTuple):
@@ -137,7 +138,8 @@ def door_of(program: str, words: Sequence[str], environment: Mapping[str, str]) 
     socket = host if own and host.endswith(".sock") else _flag(words, "--uds") if program == "vLLM" else ""
     stated = [_number(_flag(words, name)) for name in ("--prometheus-port", "--disaggregation-bootstrap-port")]
     others = frozenset(stated) - {0} | ({29000} if program == "sglang-router" else {8998}) - {port}
-    return Door(host, (port,) if port else _KINDS[program].ports, bool(port), tls, socket, others)
+    ports, all_http = (port,) if port else _KINDS[program].ports, program in ("llama.cpp", "sglang-router")
+    return Door(host, ports, bool(port), tls, socket, others, all_http)
 
 
 def _entry_point(words: Sequence[str], place: int) -> Command:

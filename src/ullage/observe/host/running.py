@@ -50,6 +50,9 @@ class Running(NamedTuple):
     urls: tuple[str, ...] = ()  # how it is reached from here, best first; none: a remark says why
     output: Output = Output("unknown")
     remarks: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # its command line in effect, raw: with the settings of its --config file
+    errors: Output | None = None  # where its standard error goes, where that is elsewhere
+    foreign: bool = False  # its network is not this host's: its addresses are those of a container, or the like
 
     @property
     def owner(self) -> str:
@@ -63,3 +66,19 @@ class Unreadable(NamedTuple):
     what: str  # "the environment of pid 812 (vllm serve)"
     reason: str  # "it belongs to another user (root)"
     fix: str  # "sudo /opt/ullage/bin/ullage"
+
+
+class Leftover(NamedTuple):
+    """Processes of a server that is gone: they may hold its GPU memory and its ports."""
+
+    program: str
+    processes: tuple[Proc, ...]
+
+
+class Found(NamedTuple):
+    """What runs on this host."""
+
+    servers: tuple[Running, ...]
+    leftovers: tuple[Leftover, ...]
+    unreadable: tuple[Unreadable, ...]
+    processes_seen: int

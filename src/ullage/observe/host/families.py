@@ -1,0 +1,83 @@
+"""Which processes are one server: a server, its ranks and helpers; and what a server that is gone has left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .proc import Stat
+
+
+class Family(NamedTuple):
+    """The pids of one server. `main` is 0 where the server itself is gone."""
+
+    program: str
+    main: int
+    members: tuple[int, ...]
+
+
+def families(
+    servers: Mapping[int, tuple[str, tuple[str, ...]]],
+    titled: Mapping[int, str],
+    table: Mapping[int, Stat],
+    same: Callable[[tuple[str, ...], tuple[str, ...]], bool],
+) -> tuple[list[Family], list[Family]]:
+    """(servers, what servers that are gone have left).
+
+    `servers`: by pid, what it is and its words. `titled`: by pid, the server whose title it bears. `same`: are two
+    command lines one? A server that forked has its own line again as a child.
+    """
+    mains = {pid: program for pid, (program, words) in servers.items() if not _repeats(pid, servers, table, same)}
+    members: dict[int, list[int]] = {pid: [] for pid in mains}
+    lost: dict[tuple[str, int, int], list[int]] = {}
+    for pid in sorted(table):
+        if pid in mains:
+            continue
+        main = _nearest(pid, mains, table) or _beside(pid, titled.get(pid, ""), mains, table)
+        if main:
+            members[main].append(pid)
+        elif pid in titled and table[pid].state not in "ZX":
+            lost.setdefault((titled[pid], table[pid].session, table[pid].pgid), []).append(pid)
+    found = [Family(program, pid, tuple(members[pid])) for pid, program in sorted(mains.items())]
+    return found, [Family(program, 0, tuple(pids)) for (program, _, _), pids in lost.items()]
+
+
+def _repeats(
+    pid: int,
+    servers: Mapping[int, tuple[str, tuple[str, ...]]],
+    table: Mapping[int, Stat],
+    same: Callable[[tuple[str, ...], tuple[str, ...]], bool],
+) -> bool:
+    """Is it a fork or a re-start of the server above it? With other words it is a server of its own: a router's
+    child that listens on its own port.
+    """
+    above = _nearest(pid, servers, table)
+    return bool(above) and servers[above][0] == servers[pid][0] and same(servers[above][1], servers[pid][1])
+
+
+def _nearest(pid: int, among: Mapping[int, object], table: Mapping[int, Stat]) -> int:
+    """The closest of a process' ancestors that is one of these, 0 for none. A parent is older than its child: where it
+    is not, the pid was given out again while we read.
+    """
+    seen = {pid}
+    child = table.get(pid)
+    while child and child.ppid not in seen:
+        parent = table.get(child.ppid)
+        if parent is None or parent.start_ticks > child.start_ticks:
+            return 0
+        if parent.pid in among:
+            return parent.pid
+        seen.add(parent.pid)
+        child = parent
+    return 0
+
+
+def _beside(pid: int, program: str, mains: Mapping[int, str], table: Mapping[int, Stat]) -> int:
+    """A process whose parent is gone belongs to the server in its process group that is older than it. One that is
+    older than that server is left from another.
+    """
+    own = table[pid]
+    near = [table[main] for main, of in mains.items() if of == program and main in table]
+    near = [m for m in near if m.pgid == own.pgid != 0 and m.session == own.session]
+    older = [main for main in near if main.start_ticks <= own.start_ticks]
+    return max(older, key=lambda main: main.start_ticks).pid if older else 0

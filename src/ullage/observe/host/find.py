@@ -1,0 +1,163 @@
+"""Finds the servers that run on this host, as far as this user may see them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import NamedTuple, Protocol
+
+from .collisions import Placed, with_collisions
+from .config_files import Settings, changed_since, effective_words, settings_of
+from .environment import variables
+from .families import Family, families
+from .net_tables import Socket, listening, network_of
+from .output import output_of
+from .proc import Stat, processes, started_at, table, whole
+from .reach import Door, is_ours, reached
+from .rights import hidden, sudo, unreadable
+from .running import Found, Leftover, Proc, Running, Unreadable
+from .sockets import listens_of
+
+_GUESSED = "its sockets are not readable: the port is taken from its flags"
+
+
+class Programs(Protocol):
+    """What there is to know about the programs (see `engines.programs`), handed in: a reader knows no engine."""
+
+    def command_of(self, words: Sequence[str]) -> tuple[str, int]: ...
+
+    def title_of(self, title: str) -> str: ...
+
+    def readable(self, words: Sequence[str]) -> tuple[str, ...]: ...
+
+    def environment_of(self, program: str) -> re.Pattern[str]: ...
+
+    def door_of(self, program: str, words: Sequence[str], environment: Mapping[str, str]) -> Door: ...
+
+
+class _Host(NamedTuple):
+    """What all servers are looked up in. `sockets`: by network, as far as it was read."""
+
+    programs: Programs
+    proc: str
+    table: Mapping[int, Stat]
+    sockets: dict[int, tuple[Socket, ...]]
+    fix: str
+
+
+def find_servers(programs: Programs, proc: str = "/proc", fix: str = "") -> Found:
+    """`fix`: the line that reads what may not be read now."""
+    seen, servers, titled = _candidates(programs, proc)
+    unseen = hidden(proc, fix or sudo())
+    if not servers and not titled:
+        return Found((), (), unseen, seen)
+    host = _Host(programs, proc, table(proc), {}, fix or sudo())
+    found, left = families(servers, titled, host.table, lambda a, b: programs.readable(a) == programs.readable(b))
+    read = [item for family in found if (item := _server(host, family))]
+    every = [placed for placed, _ in read]
+    lines = (*unseen, *(line for _, lines in read for line in lines))
+    return Found(tuple(with_collisions(s, every) for s in every), tuple(_leftovers(proc, left)), lines, seen)
+
+
+def told(running: Running, words: Sequence[str], programs: Programs, proc: str = "/proc") -> Running:
+    """A server whose command line is lost under its title, with the one that its unit states: what it listens on and
+    how it is reached follow from that.
+    """
+    host = _Host(programs, proc, {}, {}, "")
+    bare = running._replace(remarks=())
+    before = _placed(host, bare, known=False).running.remarks
+    after = _placed(host, bare._replace(words=tuple(words)), known=True).running
+    return after._replace(remarks=(*(r for r in running.remarks if r not in before), *after.remarks))
+
+
+def _candidates(programs: Programs, proc: str) -> tuple[int, dict[int, tuple[str, tuple[str, ...]]], dict[int, str]]:
+    """(how many processes there are, those that are a server, those that bear the title of one)."""
+    seen = 0
+    servers, titled = {}, {}
+    for pid, words in processes(proc):
+        seen += 1
+        if program := programs.command_of(words)[0]:
+            servers[pid] = (program, words)
+        elif words and (program := programs.title_of(words[0])):
+            titled[pid] = program
+    return seen, servers, titled
+
+
+def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | None:
+    """None where it has ended, or its pid is another program's by now."""
+    main = whole(host.proc, family.main)
+    if main is None or host.programs.command_of(main.words)[0] != family.program:
+        return None
+    main = main._replace(environment=variables(host.proc, main.pid, host.programs.environment_of(family.program)))
+    members = tuple(member for pid in family.members if (member := whole(host.proc, pid)))
+    stated, remark = _stated(host, main, family.program)
+    head = host.programs.command_of(stated)[1]
+    settings = settings_of(host.proc, main._replace(words=stated), head, host.fix)
+    output, errors = (output_of(host.proc, main, host.table, stream) for stream in (1, 2))
+    running = Running(
+        family.program,
+        main,
+        members,
+        output=output,
+        remarks=tuple(filter(None, (remark, _of_settings(host.proc, main, settings)))),
+        words=effective_words(stated, head, settings),
+        errors=errors if errors != output else None,
+        foreign=not is_ours(host.proc, main.pid),
+    )
+    lost = _is_title(stated)
+    known = not lost and not settings.unreadable and main.environment is not None
+    lines = unreadable(host.proc, running, host.fix, lost=lost)
+    if settings.unreadable:
+        lines.append(settings.unreadable)
+    return _placed(host, running, known=known), lines
+
+
+def _placed(host: _Host, running: Running, *, known: bool) -> Placed:
+    """With what it listens on and how it is reached. `known`: all that could name its port was read."""
+    main, network = running.main, network_of(host.proc, running.main.pid)
+    door = host.programs.door_of(running.program, running.words, main.environment or {})
+    sockets = _sockets(host, main.pid, network)
+    listens, seen = listens_of(host.proc, (main, *running.members), sockets, door.ports)
+    reach = reached(main, listens, door, sure=known, proc=host.proc)
+    remarks = (*running.remarks, *([] if seen else [_GUESSED]), *reach.remarks)
+    return Placed(running._replace(listens=listens, urls=reach.urls, remarks=remarks), door, network, sockets)
+
+
+def _stated(host: _Host, main: Proc, program: str) -> tuple[tuple[str, ...], str]:
+    """(its command line, a remark). One lost under a title may stand behind the program that started it and waits for
+    it: `sudo -u llm python -m sglang_router.launch_router --port 8000`.
+    """
+    pid = main.ppid
+    for _ in range(3 if _is_title(main.words) else 0):
+        parent = whole(host.proc, pid)
+        words = parent.words if parent else ()
+        for n in range(1, len(words)):
+            if host.programs.command_of(words[n:])[0] == program:
+                return words[n:], f"its flags are read from the process that started it (pid {pid})"
+        pid = parent.ppid if parent else 0
+    return main.words, ""
+
+
+def _is_title(words: Sequence[str]) -> bool:
+    return len(words) == 1 and "::" in words[0]
+
+
+def _sockets(host: _Host, pid: int, network: int) -> tuple[Socket, ...]:
+    if network not in host.sockets:
+        host.sockets[network] = listening(host.proc, pid)
+    return host.sockets[network]
+
+
+def _of_settings(proc: str, main: Proc, settings: Settings) -> str:
+    began = started_at(main.start_ticks, datetime.now(timezone.utc), proc)
+    if not settings.path or settings.unreadable:
+        return ""
+    if changed_since(settings, began):
+        return f"{settings.path} was changed after the start: its settings may not be those in effect"
+    return f"some of its settings are those of {settings.path}"
+
+
+def _leftovers(proc: str, left: Sequence[Family]) -> list[Leftover]:
+    found = [(f.program, tuple(p for pid in f.members if (p := whole(proc, pid)))) for f in left]
+    return [Leftover(program, procs) for program, procs in found if procs]

@@ -1,0 +1,127 @@
+"""How a server is reached from here: the URLs of what it listens on, and why there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, ip_address
+from typing import NamedTuple, Protocol
+
+from ..targets import on_socket
+from .net_tables import network_of, networks, own_addresses
+from .proc import link, read
+from .running import Listen, Proc
+
+_ANY = ("0.0.0.0", "::")
+
+
+class Door(Protocol):
+    """Where a server answers, as it was told (see `engines.programs.Door`)."""
+
+    @property
+    def ports(self) -> tuple[int, ...]: ...
+
+    @property
+    def named(self) -> bool: ...
+
+    @property
+    def tls(self) -> bool: ...
+
+    @property
+    def socket(self) -> str: ...
+
+    @property
+    def others(self) -> frozenset[int]: ...
+
+    @property
+    def all_http(self) -> bool: ...
+
+
+class Reach(NamedTuple):
+    urls: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def reached(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool, proc: str = "/proc") -> Reach:
+    """`sure`: all that could name its port was read, so that no other port is asked."""
+    serving, why = serving_of(main, listens, door, sure=sure)
+    if not serving:
+        return Reach((), (why,))
+    remarks = (why,) if why else ()
+    on_sockets = [s.path for s in serving if s.path]
+    if on_sockets:
+        return Reach(tuple(on_socket(from_here(proc, main.pid, path)) for path in on_sockets), remarks)
+    if is_ours(proc, main.pid):
+        pairs = [(_here(s.host), s.port) for s in serving]
+    else:
+        pairs = [(a, s.port) for s in serving for a in _addresses(proc, main.pid) if s.host in (*_ANY, a)]
+    if pairs:
+        return Reach(_urls(pairs, "https" if door.tls else "http"), remarks)
+    where = ", ".join(dict.fromkeys(shown(s) for s in serving))
+    return Reach((), (*remarks, f"listens in a network namespace of its own, on {where}: not reachable from here"))
+
+
+def serving_of(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool) -> tuple[list[Listen], str]:
+    """(where its API answers, or nothing; a remark). Ports of collectives and message queues are never taken for it."""
+    if door.socket:
+        path = os.path.normpath(os.path.join(main.cwd or "/", door.socket))
+        found = [s for s in listens if s.path and os.path.normpath(os.path.join(main.cwd or "/", s.path)) == path]
+        return found, "" if found else f"does not listen on {door.socket}"
+    for port in door.ports:
+        if found := [s for s in listens if s.port == port]:
+            return found, ""
+    wanted = f"does not listen on port {' or '.join(map(str, door.ports))}"
+    if door.named or sure:
+        return [], wanted
+    ports = sorted({s.port for s in listens if s.port and s.pid in (main.pid, None)} - door.others)
+    found = [s for port in ports for s in listens if s.port == port]
+    if len(ports) == 1:
+        return found, ""
+    words = ", ".join(map(str, ports))
+    if ports and door.all_http:
+        return found, f"listens on ports {words}: which of them serves was not to be read"
+    several = f"listens on ports {words}, and which of them serves was not to be read: name it as a target"
+    return [], several if ports else wanted
+
+
+def shown(listen: Listen) -> str:
+    """`127.0.0.1:30000`, `[::1]:30000`, `unix:/run/vllm.sock`."""
+    return f"unix:{listen.path}" if listen.path else f"{_bracketed(listen.host)}:{listen.port}"
+
+
+def is_ours(proc: str, pid: int) -> bool:
+    """Is a process in our network namespace?"""
+    return network_of(proc, pid) == network_of(proc, "self") != 0
+
+
+def _urls(pairs: Iterable[tuple[str, int]], scheme: str) -> tuple[str, ...]:
+    """Loopback first, IPv4 before IPv6. A link-local address is of no use without its interface."""
+    usable = [(ip_address(host), port) for host, port in pairs if not ip_address(host).is_link_local]
+    usable.sort(key=lambda pair: (not pair[0].is_loopback, pair[0].version))
+    return tuple(dict.fromkeys(f"{scheme}://{_bracketed(str(host))}:{port}" for host, port in usable))
+
+
+def _here(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _addresses(proc: str, pid: int) -> list[str]:
+    """The addresses of another network namespace that this one has a route to. One that is ours as well leads to us."""
+    theirs, ours = (own_addresses(_text(f"{proc}/{of}/net/fib_trie")) for of in (pid, "self"))
+    routes = networks(_text(f"{proc}/self/net/route"))
+    return [a for a in theirs if a not in ours and any(IPv4Address(a) in network for network in routes)]
+
+
+def _text(path: str) -> str:
+    return (read(path) or b"").decode("utf-8", "replace")
+
+
+def from_here(proc: str, pid: int, path: str) -> str:
+    """A path as another process has it, as we can open it: through its root where that is not ours."""
+    root = f"{proc}/{pid}/root"
+    own = link(f"{proc}/{pid}/ns/mnt") == link(f"{proc}/self/ns/mnt") and link(root) in ("", "/")
+    return path if own else f"{root}{path}"
