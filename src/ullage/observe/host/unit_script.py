@@ -1,0 +1,189 @@
+"""The command in the shell script that a unit runs: its variables, arrays and arguments put in. Nothing is executed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...masking import Masker
+from ..shell import Command, commands_in
+
+LARGEST = 262144
+_DEEPEST = 3  # a file that is sourced can source another
+_SHELLS = frozenset("sh bash dash zsh ksh ash".split())
+_SHEBANG = re.compile(rb"#!\s*\S*?(?:/env\s+(?:-S\s+)?)?(?:\S*/)?(?:sh|bash|dash|zsh|ksh|ash)\b")
+_SOURCE = re.compile(r"^[ \t]*(?:\.|source)[ \t]+(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|]+).*$", re.MULTILINE)
+_ARRAY = re.compile(r"^[ \t]*(?:(?:declare|local|readonly)\s+(?:-\w+\s+)*)?(\w+)(\+?)=\(", re.MULTILINE)
+_ASSIGNED = re.compile(
+    r"\s*(?:(?:export|declare|local|readonly)\s+(?:-\w+\s+)*)?(?P<words>[A-Za-z_]\w*\+?=.*)", re.ASCII
+)
+_VARIABLE = re.compile(
+    r"\$(?:\{(?P<braced>\w+|@|\*)(?P<all>\[[@*]\])?(?::?[-=](?P<default>[^{}]*))?\}|(?P<bare>[A-Za-z_]\w*|\d|@|\*))",
+    re.ASCII,
+)
+_ALL_QUOTED = re.compile(r'"(\$(?:@|\{@\}|\{\w+\[@\]\}))"')  # as many words as there are, each as it is
+
+
+class Script(NamedTuple):
+    path: str  # "" of a command in a line of the unit
+    text: str
+    arguments: tuple[str, ...] = ()
+
+
+def find_script(words: Sequence[str]) -> Script | None:
+    """The shell script in a command line: `bash -c TEXT`, `bash FILE`, or a FILE that names a shell on its first line.
+    None where there is none. Raises OSError where it cannot be read.
+    """
+    for place, word in enumerate(words):
+        if os.path.basename(word) in _SHELLS:
+            return _of_shell(words[place + 1 :])
+        if os.path.isabs(word) and os.path.isfile(word) and _SHEBANG.match(_head(word)):
+            return Script(word, _read(word), tuple(words[place + 1 :]))
+    return None
+
+
+def _of_shell(words: Sequence[str]) -> Script | None:
+    inline = False
+    for place, word in enumerate(words):
+        if word.startswith("-") and len(word) > 1:
+            inline = inline or (not word.startswith("--") and "c" in word)
+        elif inline:
+            return Script("", word, tuple(words[place + 2 :]))
+        elif word not in ("pipefail", "errexit", "nounset"):  # the value of -o
+            return Script(word, _read(word), tuple(words[place + 1 :]))
+    return None
+
+
+def _head(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(128)
+
+
+def _read(path: str) -> str:
+    with open(path, "rb") as file:
+        return file.read(LARGEST).decode("utf-8", errors="replace")
+
+
+def script_commands(
+    script: Script, environment: Mapping[str, str], folder: str, programs: re.Pattern[str]
+) -> tuple[list[Command], list[str]]:
+    """The commands in it that start one of the programs, and the files that it sources. `folder`: where it runs."""
+    sourced: list[str] = []
+    text = _joined(script.text)
+    base = os.path.dirname(script.path) or folder
+    text = _with_sourced(text, environment, base, sourced, _DEEPEST)
+    text = _Expander(environment, script).expanded(text)
+    return commands_in(text, programs), sourced
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"\\\r?\n", " ", text)
+
+
+def _with_sourced(text: str, environment: Mapping[str, str], folder: str, sourced: list[str], deeper: int) -> str:
+    """With the text of each file in place of the line that sources it; the line itself where that is not readable."""
+
+    def there(line: re.Match[str]) -> str:
+        path = _VARIABLE.sub(
+            lambda name: environment.get(name["braced"] or name["bare"], name[0]), line[1].strip("\"'")
+        )
+        path = os.path.join(folder, path)
+        if deeper == 0 or path in sourced:
+            return line[0]
+        sourced.append(path)
+        try:
+            return _with_sourced(_joined(_read(path)), environment, folder, sourced, deeper - 1)
+        except OSError:
+            return line[0]
+
+    return _SOURCE.sub(there, text)
+
+
+class _Expander:
+    """Puts the values of variables into a text, as far as its own assignments and the environment tell them. Those of
+    secrets are masked: the name of the flag they end up behind may not show that they are.
+    """
+
+    def __init__(self, environment: Mapping[str, str], script: Script) -> None:
+        self._values = dict(environment)
+        self._arguments = script.arguments
+        self._arrays: dict[str, str] = {}
+        self._masker = Masker()
+
+    def expanded(self, text: str) -> str:
+        text = _ALL_QUOTED.sub(r"\1", self._without_arrays(text))
+        lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+        return "\n".join(map(self._line, lines))
+
+    def _without_arrays(self, text: str) -> str:
+        out, done = "", 0
+        for match in _ARRAY.finditer(text):
+            end = text.find(")", match.end())
+            if end < 0 or match.start() < done:
+                continue
+            lines = (line for line in text[match.end() : end].splitlines() if not line.lstrip().startswith("#"))
+            words, before = " ".join(lines), self._arrays.get(match[1], "") if match[2] else ""
+            self._arrays[match[1]] = f"{before} {words}".strip()
+            out, done = out + text[done : match.start()], end + 1
+        return out + text[done:]
+
+    def _line(self, line: str) -> str:
+        line = self._put(line)
+        assigned = _ASSIGNED.fullmatch(line)
+        if assigned:
+            self._assign(assigned["words"])
+        return line
+
+    def _assign(self, text: str) -> None:
+        """The assignments of a line that is nothing else."""
+        try:
+            pairs = [word.partition("=") for word in shlex.split(text, comments=True)]
+        except ValueError:
+            return
+        if not all(equals and re.fullmatch(r"\w+\+?", name) for name, equals, _ in pairs):
+            return
+        for name, _, value in pairs:
+            before = self._values.get(name.removesuffix("+"), "") if name.endswith("+") else ""
+            self._values[name.removesuffix("+")] = before + value
+
+    def _put(self, text: str, deeper: int = 2) -> str:
+        """Outside of quotes a value is split into words like the text around it; within them it stays one."""
+        out, quote, place = "", "", 0
+        while place < len(text):
+            character = text[place]
+            found = _VARIABLE.match(text, place) if character == "$" and quote != "'" else None
+            if found:
+                out += self._value(found, quote, deeper)
+                place = found.end()
+                continue
+            if character == "\\" and quote != "'":
+                out, place = out + text[place : place + 2], place + 2
+                continue
+            if character in "\"'" and quote in ("", character):
+                quote = "" if quote else character
+            out, place = out + character, place + 1
+        return out
+
+    def _value(self, found: re.Match[str], quote: str, deeper: int) -> str:
+        name = found["braced"] or found["bare"]
+        if found["all"] or name in ("@", "*"):
+            return self._several(found, name, deeper)
+        if name.isdigit() and 0 < int(name) <= len(self._arguments):
+            value: str | None = self._arguments[int(name) - 1]
+        else:
+            value = self._values.get(name, found["default"])
+        if value is None:
+            return found[0]
+        value = self._masker.value(name, value)
+        if quote:
+            return re.sub(r'(["\\`$])', r"\\\1", value)
+        return " ".join(map(shlex.quote, value.split()))
+
+    def _several(self, found: re.Match[str], name: str, deeper: int) -> str:
+        """All of an array, or of the script's arguments."""
+        if name in ("@", "*"):
+            return shlex.join(self._arguments)
+        return self._put(self._arrays[name], deeper - 1) if name in self._arrays and deeper else found[0]
