@@ -6,56 +6,16 @@ import sys
 
 import click
 
-from ..capacity.request import Shape, parse_request
-from ..errors import UnreachableError, UsageError
+from ..errors import UsageError
 from ..report.model import Report, report_on
-from ..units import echo_tokens, parse_tokens
 from .gather import Options, gather
+from .options import access, nothing_found, shapes, sizes
 
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
-@click.option(
-    "--at", "at", multiple=True, metavar="TOKENS", help="One more row: prompts of this length, no output. 32k = 32,768."
-)
-@click.option(
-    "--request",
-    "requests",
-    multiple=True,
-    metavar="SHAPE",
-    help="One more row: prompt=30000,output=2000,shared=8000. Without output: the server's default.",
-)
-@click.option(
-    "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
-)
-@click.option(
-    "--metrics",
-    "metrics",
-    multiple=True,
-    metavar="[SERVER=]URL",
-    help="The metrics page of a server that has it on another port or host.",
-)
-@click.option("--follow", is_flag=True, help="Read a router's workers and its metrics port too.")
-@click.option(
-    "--api-key-env",
-    "key_envs",
-    multiple=True,
-    metavar="[URL=]NAME",
-    help="The environment variable that holds the API key, for all targets or for one.",
-)
-@click.option(
-    "--cacert", type=click.Path(exists=True, dir_okay=False), help="A CA certificate to trust, beside the system's."
-)
-@click.option("--insecure", is_flag=True, help="Do not check certificates.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1, 60),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="What one endpoint may cost.",
-)
+@shapes
+@access
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema ullage.limits/1).")
 @click.option("--sources", is_flag=True, help="Print where every number comes from.")
 @click.option(
@@ -108,35 +68,14 @@ def limits(
         )
     if html == "-" and as_json:
         raise UsageError("--html - and --json both print to standard output", "name a file for the page")
-    lengths, shapes, echoes = _sizes(at, requests)
+    lengths, asked, echoes = sizes(at, requests)
     items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
-    report = report_on(items, lengths, shapes, echoes)
+    report = report_on(items, lengths, asked, echoes)
     if as_json or report.deployment.servers:
         _show(report, as_json, sources, html, plot)
-    _require_something(report)
+    if not report.deployment.servers:
+        raise nothing_found(report.failed, report.unclaimed)
     return _exit_code(report, fail_on)
-
-
-def _sizes(at: tuple[str, ...], requests: tuple[str, ...]) -> tuple[list[int], list[Shape], list[str]]:
-    try:
-        lengths = [parse_tokens(text) for text in at]
-        if any(length < 1 for length in lengths):
-            raise ValueError("--at takes at least 1 token")
-        echoes = [echo for text in at if (echo := echo_tokens(text))]
-        shapes = [parse_request(text) for text in requests]
-    except ValueError as error:
-        raise UsageError(str(error), "sizes are tokens: 32000, 32,000 or 32k") from None
-    echoes += [
-        f"{text} read as {shape}"
-        for text, shape in zip(requests, map(_told, shapes), strict=True)
-        if "k" in text.lower() or "m" in text.lower().replace("prompt", "")
-    ]
-    return lengths, shapes, echoes
-
-
-def _told(shape: Shape) -> str:
-    output = "the server's default" if shape.output is None else f"{shape.output:,}"
-    return f"prompt {shape.prompt:,}, output {output}, shared {shape.shared:,}"
 
 
 def _show(report: Report, as_json: bool, sources: bool, html: str | None, plot: bool | None) -> None:
@@ -163,17 +102,6 @@ def _print(report: Report, as_json: bool, sources: bool, plot: bool | None) -> N
 
     print_report(report, sources=sources, plot=plot)
     sys.stdout.flush()
-
-
-_TELLING = {"401": 0, "403": 0, "404": 2}  # a refusal says more than an endpoint that is another engine's
-
-
-def _require_something(report: Report) -> None:
-    if not report.deployment.servers:
-        told = sorted(report.failed, key=lambda failed: _TELLING.get(failed[1].status, 1))
-        first = next((f"{e.place}: {f.reason}; {f.advice}".rstrip("; ") for e, f in told), "")
-        first = first or next((f"{u.evidence.place}: {u.reason}" for u in report.unclaimed), "nothing to read")
-        raise UnreachableError(f"no server was found in the targets: {first}")
 
 
 def _exit_code(report: Report, fail_on: str | None) -> int:
