@@ -29,7 +29,7 @@ class Deployment(NamedTuple):
 
     servers: tuple[Server, ...]
     failed: tuple[Evidence, ...] = ()  # what could not be read
-    leftovers: tuple[Evidence, ...] = ()  # processes of servers that are gone
+    others: tuple[Evidence, ...] = ()  # on this host: processes of servers that are gone, units that do not stay up
 
     def of(self, *roles: Role) -> tuple[Server, ...]:
         return tuple(s for s in self.servers if s.role in roles)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start
-from ullage.engines.on_host import LEFTOVER
-from ullage.evidence import Evidence, Member, Origin, Process
+from ullage.engines.on_host import DOWN, LEFTOVER
+from ullage.evidence import Evidence, Member, Origin, Process, Unit
 from ullage.findings.base import Severity
 
 from .scenario import Items, Scenario, Scenarios
@@ -151,7 +151,31 @@ LEFT = (
         severity=Severity.ERROR,
     ),
 )
+
+
+def down(**fields: object) -> Evidence:
+    unit = Unit(UNIT, "system", **({"state": "activating (auto-restart)", "result": "exit-code"} | fields))  # type: ignore[arg-type]
+    return Evidence(Origin(UNIT), UNIT, DOWN, READ_AT, unit)
+
+
+STAYS = (
+    Scenario(
+        fires=(*on_host(LAUNCH), down(restarts=12)),
+        silent=on_host(LAUNCH, unit=UNIT, restarts=0),
+        says=("sglang.service is activating (auto-restart), started again 12 times, the last end: exit-code",),
+        advice="journalctl -u sglang.service",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, restarts=1, result="success"),
+        silent=on_host(LAUNCH, unit=UNIT, restarts=None),
+        says=("started again 1 time",),
+        advice="read how it ended",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
+    "does-not-stay-up": STAYS,
     "restart-pending": RESTART,
     "unit-differs": DIFFERS,
     "clock-set": CLOCK,

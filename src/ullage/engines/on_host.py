@@ -12,6 +12,7 @@ from ..evidence import Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
 from .server import OnHost, Server
 
+DOWN = "down"  # topic of a unit whose server does not run
 LEFTOVER = "leftover"  # topic of processes of a server that is gone
 _ADDRESS = re.compile(r"https?://(?:[^@/]*@)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
 CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
@@ -21,6 +22,11 @@ Asked = Callable[[Evidence], Mapping[str, Figure]]
 def is_of_host(item: Evidence) -> bool:
     """Evidence of the host, which no engine reads."""
     return item.topic == CONFIGURED or isinstance(item.content, Process | Unit)
+
+
+def is_of_no_server(item: Evidence) -> bool:
+    """Of the host, and of no server that runs."""
+    return item.topic in (LEFTOVER, DOWN)
 
 
 def with_host(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Server:

@@ -260,6 +260,7 @@ GLOSSARY = {
     "pid": "The process id of the server's first process.",
     "port": "The port that the server was told to listen on.",
     "unit": "The systemd unit that the server runs in.",
+    "restarts": "How often systemd started the unit again since it was started by hand or at boot.",
     "changed_at": "When a file that decides how the server starts was last written.",
     "clock_moved_s": (
         "How far the wall clock was set since the unit became active: what systemd wrote down then, against the clock"

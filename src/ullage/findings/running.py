@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from ..deployment import Deployment
 from ..engines.server import OnHost, Server
-from ..evidence import ConfigFile, Document, Failure, Process, Samples
+from ..evidence import ConfigFile, Document, Failure, Process, Samples, Unit
 from ..figure import Figure, Kind, Source, missing, read
 from ..units import told_duration
 from .base import Hit, Severity, rule
@@ -258,7 +258,7 @@ def left_over(deployment: Deployment) -> Iterator[Hit]:
     End them by their process ids, never by name: another server on the host has children of the same name. With
     `KillMode=control-group`, systemd's default, a unit leaves none behind.
     """
-    for item in deployment.leftovers:
+    for item in deployment.others:
         process = item.content
         if isinstance(process, Process):
             pids = [process.pid, *(member.pid for member in process.members)]
@@ -270,3 +270,34 @@ def left_over(deployment: Deployment) -> Iterator[Hit]:
                 (figure,),
                 f"kill {' '.join(str(pid) for pid in pids)}",
             )
+
+
+@rule("does-not-stay-up", Severity.ERROR, "systemd starts the server again and again")
+def does_not_stay_up(deployment: Deployment) -> Iterator[Hit]:
+    """The unit's process ends, and systemd starts it anew (`Restart=`) until it gives up. What it served in between is
+    lost, and each start loads the model again.
+
+    The end of the journal of the start before says why: out of memory, a port that is taken, a flag that this version
+    does not know.
+    """
+    for item in deployment.others:
+        if isinstance(item.content, Unit):
+            yield _restarted(item.content.name, item.content, Severity.ERROR)
+    for server in deployment.servers:
+        unit = server.host.unit if server.host else None
+        if unit is not None and unit.restarts:
+            yield _restarted(server.name, unit, Severity.WARNING)
+
+
+def _restarted(where: str, unit: Unit, severity: Severity) -> Hit:
+    count = read("restarts", unit.restarts or 0, "", Source(unit.name, "NRestarts"))
+    times = f"started again {count.count} time{'s' if count.value != 1 else ''}" if count.value else "not started again"
+    result = f", the last end: {unit.result}" if unit.result not in ("", "success") else ""
+    user = " --user" if unit.manager != "system" else ""
+    return Hit(
+        where,
+        f"{unit.name} is {unit.state}, {times}{result}",
+        (count,),
+        f"read how it ended: journalctl{user} -u {unit.name} -e",
+        severity,
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..capacity.request import Shape
 from ..deployment import Answer, Deployment, describe, standard_answers
-from ..engines.on_host import LEFTOVER
+from ..engines.on_host import is_of_no_server
 from ..engines.read import Unclaimed, failures, read
 from ..evidence import Evidence, Failure
 from ..findings.base import Finding
@@ -31,8 +31,8 @@ def report_on(
 ) -> Report:
     """Evidence in, everything that can be said of it out."""
     servers, unclaimed = read(items)
-    leftovers = tuple(item for item in items if item.topic == LEFTOVER)
-    deployment = Deployment(tuple(servers), tuple(item for item in items if item.failed), leftovers)
+    others = tuple(item for item in items if is_of_no_server(item))
+    deployment = Deployment(tuple(servers), tuple(item for item in items if item.failed), others)
     answers = standard_answers(deployment, at, requests) if deployment.workers else []
     return Report(
         deployment,
