@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import click
@@ -14,21 +15,22 @@ from ..masking import Masker
 from .explain import explain
 from .limits import limits
 
+_LATER = ("memory", "tank")
+
 
 class DefaultToLimits(click.Group):
     """`ullage http://host:30000` means `ullage limits http://host:30000`; a word that is no target is an unknown
-    command. The tank is imported when it is asked for.
+    command. Some are imported when they are asked for.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "tank"])
+        return sorted([*super().list_commands(ctx), *_LATER])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "tank":
+        if cmd_name not in _LATER:
             return super().get_command(ctx, cmd_name)
-        from .tank import tank
-
-        return tank
+        command: click.Command = getattr(import_module(f"{__package__}.{cmd_name}"), cmd_name)
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
@@ -46,6 +48,7 @@ def ullage() -> None:
     \b
     ullage limits http://localhost:8000 --follow    ask a router and its workers
     ullage limits startup.log metrics.txt           read what a colleague captured
+    ullage memory startup.log nvidia-smi.xml        where each GPU's memory went
     ullage explain pool-below-context               what a finding or a figure means
     ullage tank up                                  a small deployment of its own, to try it on
     """

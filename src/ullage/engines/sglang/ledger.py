@@ -132,7 +132,7 @@ def _pools(server: Server, figures: Figures) -> Iterator[Part]:
         title = "draft pools" if draft else "pools"
         size = less(title, in_bytes(before), [in_bytes(after)], "free before - free after they were made")
         inner = tuple(pool_parts(server, figures, draft=draft, both=not draft and not _has_draft_pool(order)))
-        yield with_rest(Part(title, size, inner), "padding and what is not stated")
+        yield with_rest(Part(title, size, inner), "rest of the pools")
         measured = True
     if not measured:
         yield from pool_parts(server, figures, draft=False, both=True)

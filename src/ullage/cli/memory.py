@@ -1,0 +1,83 @@
+"""`ullage memory`: where each GPU's memory went, and what is on tap."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ..errors import UsageError
+from ..report.memory_model import Memory, memory_of
+from ..units import parse_bytes
+from .gather import Options, gather
+from .options import access, nothing_found, shapes, sizes
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option(
+    "--margin",
+    default="1GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="What is to stay free on each GPU, for activations: 512MiB, 2GiB.",
+)
+@shapes
+@access
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema ullage.memory/1).")
+@click.option("--sources", is_flag=True, help="Print where every number comes from.")
+def memory(
+    targets: tuple[str, ...],
+    margin: str,
+    at: tuple[str, ...],
+    requests: tuple[str, ...],
+    flags: tuple[str, ...],
+    metrics: tuple[str, ...],
+    follow: bool,
+    key_envs: tuple[str, ...],
+    cacert: str | None,
+    insecure: bool,
+    timeout_s: float,
+    as_json: bool,
+    sources: bool,
+) -> int:
+    """Where each GPU's memory went, and what more of it would buy.
+
+    A TARGET is what `ullage limits` takes: a URL of a server, a start-up log, a captured endpoint file; and a captured
+    nvidia-smi -q -x or --query-gpu, which tells totals, other processes and what is idle.
+
+    \b
+    ullage memory startup.log --margin 2GiB
+    ullage memory http://localhost:30000 startup.log gpus.xml --at 32000
+
+    The parts of a GPU sum to its total; what nothing explains is "unaccounted". Predictions are marked.
+    """
+    if not targets and not flags:
+        raise UsageError("no target", "name one: ullage memory startup.log, http://localhost:30000, or - for input")
+    lengths, asked, echoes = sizes(at, requests)
+    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
+    found = memory_of(items, _margin(margin), lengths, asked, echoes)
+    if as_json or found.accounts or found.unserved:
+        _print(found, as_json, sources)
+    if not (found.accounts or found.unserved):
+        raise nothing_found(found.failed, found.unclaimed)
+    return 0
+
+
+def _margin(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise UsageError(f"--margin: {error}", "give a size with its unit: 1GiB, 512MiB") from None
+
+
+def _print(found: Memory, as_json: bool, sources: bool) -> None:
+    if as_json:
+        from ..report.memory_json import to_json
+
+        click.echo(to_json(found))
+        return
+    from ..report.memory import print_memory
+
+    print_memory(found, sources=sources)
+    sys.stdout.flush()
