@@ -40,6 +40,7 @@ class Ledger:
     whole: Figure
     parts: tuple[Part, ...]
     usable: Figure | None = None
+    held: Figure | None = None  # what the driver counts for the server's own processes
     server: str = ""
     of_whole: str = "total"  # what `whole` is
     unknown: tuple[Figure, ...] = ()

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from ..figure import Figure
 
+NO_SETTING = "no setting leaves this margin: give a smaller --margin"
+
 
 class Setting(NamedTuple):
     """The lever at a value: the pool that follows, and what is then left of the memory, in bytes."""

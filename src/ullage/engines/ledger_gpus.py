@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..capacity.ledger import Ledger, Part
-from ..capacity.ledger_sums import less
+from ..capacity.ledger_sums import added, less
 from ..evidence import Argv, Evidence, Gpu, GpuProcess, Gpus, Process
 from ..figure import Figure, Source, missing, read
 from .server import Server
@@ -73,8 +73,8 @@ def on_cards(
 
 def unserved(cards: Sequence[Card], ledgers: Sequence[Ledger]) -> list[Ledger]:
     """Cards that no server here was found to use."""
-    used = {led.device.partition(", ")[0] for led in ledgers}
-    return [_bare(card) for card in cards if card.name not in used]
+    used = [led.device for led in ledgers]
+    return [_bare(c) for c in cards if not any(name == c.name or name.startswith(f"{c.name}, ") for name in used)]
 
 
 def _claim(server: Server, servers: Sequence[Server], cards: Sequence[Card], free: Sequence[Card]) -> Claim:
@@ -185,6 +185,7 @@ def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
         whole=whole,
         parts=(*fixed, *([context] if context else []), *own, *free),
         usable=base.usable,
+        held=_held(card, claim.pids),
         server=base.server,
         unknown=() if idle.known else (idle,),
         remarks=(*base.remarks, *_remarks(card, claim)),
@@ -219,10 +220,12 @@ def _remarks(card: Card, claim: Claim) -> Iterator[str]:
         yield claim.remark
     if card.gpu.processes is None:
         yield _UNTOLD
-        return
-    held = [p.used_bytes for p in card.gpu.processes if p.pid in claim.pids]
-    if held and all(size is not None for size in held):
-        yield f"the driver counts {sum(size or 0 for size in held) / 2**30:,.2f} GiB for its own processes"
+
+
+def _held(card: Card, pids: frozenset[int]) -> Figure | None:
+    """What the driver counts for the server's processes on this card; None where it does not tell all of them."""
+    sizes = [card.size(f"process {p.pid}", p.used_bytes) for p in card.gpu.processes or () if p.pid in pids]
+    return added("held", sizes, "as the driver counts") if sizes and all(size.known for size in sizes) else None
 
 
 def _bare(card: Card) -> Ledger:

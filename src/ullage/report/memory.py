@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
-from ..capacity.ledger import Ledger, Part
+from ..capacity.ledger import UNACCOUNTED, Ledger, Part
+from ..capacity.ledger_sums import added
 from ..capacity.ledger_tap import OnTap, Setting
 from ..engines.ledger import Account
 from ..figure import Figure
 from .memory_model import Buys, Memory
-from .memory_words import Scale, is_reckoned, scale_of
+from .memory_words import Scale, in_words, is_reckoned, scale_of
 from .page import Column, Page
 from .rows import identity
 from .sources import _Trees as Trees
@@ -58,12 +60,12 @@ def _ledger(page: Page, ledgers: Sequence[Ledger], server: str) -> None:
     page.heading(f"Memory, {server}, {first.device}" if server else f"Memory of {first.device}")
     columns = [Column("part"), Column(scale.unit, right=True), Column("of all", right=True), Column("")]
     rows: list[tuple[str, ...]] = [line for part in first.parts for line in _lines(part, first, scale, 0)]
-    rows.append(_rest(first, scale))
+    rows += [_rest(first, scale)] if first.whole.known else [_together(first, scale)]
     if first.whole.known:
         rows.append((first.of_whole, scale.told(first.whole), "100%", scale.range_of(first.whole)))
     if page.width < _WIDE:
         columns, rows = [columns[n] for n in (0, 1, 3)], [(row[0], row[1], row[3]) for row in rows]
-    page.table(columns, rows, [("unaccounted", "yellow"), (first.of_whole, "bold")])
+    page.table(columns, rows, [(UNACCOUNTED, "yellow"), (first.of_whole, "bold")])
     _below(page, ledgers, scale)
 
 
@@ -87,10 +89,14 @@ def _share(part: Part, ledger: Ledger) -> str:
 
 def _rest(ledger: Ledger, scale: Scale) -> tuple[str, str, str, str]:
     rest = ledger.unaccounted
-    if not rest.known:
-        return "unaccounted", "not known", "", ""
     share = f"{rest.number / ledger.whole.number:.0%}" if ledger.whole.number else ""
-    return "unaccounted", scale.told(rest), share.replace("-0%", "0%"), scale.range_of(rest)
+    return UNACCOUNTED, scale.told(rest), share.replace("-0%", "0%"), scale.range_of(rest)
+
+
+def _together(ledger: Ledger, scale: Scale) -> tuple[str, str, str, str]:
+    """The sum of what is known, where the whole is not."""
+    total = added("together", [part.size for part in ledger.parts])
+    return "together", scale.told(total), "", scale.range_of(total)
 
 
 def _below(page: Page, ledgers: Sequence[Ledger], scale: Scale) -> None:
@@ -99,9 +105,11 @@ def _below(page: Page, ledgers: Sequence[Ledger], scale: Scale) -> None:
         page.fact("unaccounted", _OVERLAP, _LABEL)
     if first.usable is not None and first.usable.known and first.usable != first.whole:
         page.fact("usable", f"{scale.told(first.usable)} {scale.unit} were free when the engine began", _LABEL)
+    if first.held is not None:
+        page.fact("its processes", f"{scale.told(first.held)} {scale.unit}, as the driver counts", _LABEL)
     if len(ledgers) > 1:
         most = max(led.differs(first) for led in ledgers[1:]) / 2**30
-        names = ", ".join(sorted(led.device for led in ledgers[1:]))
+        names = ", ".join(sorted(re.sub(r" \(.*\)", "", led.device) for led in ledgers[1:]))
         page.fact("the same within", f"{most:,.2f} GiB a line: {names} (--json has each)", _LABEL)
     reasons: dict[str, list[str]] = {}
     for figure in first.unknown:
@@ -111,7 +119,7 @@ def _below(page: Page, ledgers: Sequence[Ledger], scale: Scale) -> None:
     for remark in first.remarks:
         page.fact("note", remark, _LABEL)
     if not first.whole.known:
-        page.fact("not known", f"the whole: {first.whole.note}", _LABEL)
+        page.fact("not known", f"total, and so what is unaccounted: {first.whole.note}", _LABEL)
 
 
 def _on_tap(page: Page, account: Account, memory: Memory) -> None:
@@ -140,7 +148,8 @@ def _headline(account: Account, memory: Memory) -> Iterator[str]:
         return
     if tap.left is not None:
         idle = account.ledgers[0].free[0].name if account.ledgers[0].free else "free"
-        yield f"{scale.told(tap.left)} {scale.unit} {'idle' if idle == 'idle' else idle} on the GPU with least left"
+        where = " on the GPU with least left" if len(account.ledgers) > 1 else ""
+        yield f"{scale.told(tap.left)} {scale.unit} {idle}{where}"
     if tap.each is not None:
         yield f"+0.01 of {tap.lever} buys {value_of(tap.each)} {tap.each.unit} (predicted)"
     if tap.best is not None and tap.now is not None:
@@ -151,7 +160,7 @@ def _advice(tap: OnTap, best: Setting, scale: Scale, margin: int) -> str:
     kept = [f"{scale.told(figure)} {scale.unit} of {figure.name.replace('_', ' ')}" for figure in tap.grows[1:]]
     beside = f" beside {', '.join(kept)}" if kept else ""
     now = tap.now.number if tap.now is not None else 0
-    asked = f"a margin of {margin / 2**30:g} GiB{beside}"
+    asked = f"a margin of {in_words(margin)}{beside}"
     if best.value > now:
         return (
             f"{tap.lever} {plain(best.value)} is the most that leaves {asked}: {value_of(best.pool)}"

@@ -56,6 +56,7 @@ def _ledger(ledger: Ledger) -> dict[str, Any]:
         "whole_is": ledger.of_whole,
         "whole": figure_data(ledger.whole),
         "usable": _perhaps(ledger.usable),
+        "held_by_its_processes": _perhaps(ledger.held),
         "parts": [_part(part) for part in ledger.parts],
         "unaccounted": figure_data(ledger.unaccounted),
         "not_known": [figure_data(figure) for figure in ledger.unknown],

@@ -43,3 +43,10 @@ def is_reckoned(figure: Figure) -> bool:
     """Does it come from a formula, on counts, and not from sizes that were measured or stated?"""
     leaves = [part for part in figure.walk() if not part.inputs]
     return any(part.unit not in _SIZES or part.kind is Kind.DEFAULT for part in leaves)
+
+
+def in_words(size: int) -> str:
+    """`1 GiB`, `512 MiB`, `1.5 GiB`; small ones in bytes."""
+    if size < MIB:
+        return f"{size:,} bytes"
+    return f"{size / GIB:,.4g} GiB" if size >= GIB else f"{size / MIB:,.4g} MiB"

@@ -15,7 +15,7 @@ from ...capacity.ledger_tap import OnTap, Setting, Way
 from ...figure import Figure, Kind, derived
 from ...units import GIB, floor_to
 from ..server import Server
-from .ledger import is_host
+from .ledger import HOST
 from .sizing import ELEMENT_BYTES, PAD
 
 LEVER = "-c"
@@ -26,7 +26,7 @@ _WORTH = GIB // 50
 
 def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     cells, slots = server.figure("n_ctx"), server.figure("n_slots")
-    devices = [led for led in ledgers if not is_host(led.device) and led.free]
+    devices = [led for led in ledgers if led.device != HOST and led.free]
     ways = tuple(_ways(server, ledgers))
     if not cells.known or not devices:
         why = "no device states what is free" if cells.known else f"the context is not known: {cells.note}"
@@ -67,7 +67,7 @@ def _parallel(cells: Figure, slots: Figure, best: Setting) -> Iterator[str]:
 
 
 def _ways(server: Server, ledgers: list[Ledger]) -> Iterator[Way]:
-    caches = [led.part("KV cache") for led in ledgers if not is_host(led.device)]
+    caches = [led.part("KV cache") for led in ledgers if led.device != HOST]
     sizes = tuple(part.size for part in caches if part is not None)
     kind = server.figure("cache_type_k")
     if sizes and str(kind.value) in ("f16", "bf16", "f32"):
@@ -76,7 +76,7 @@ def _ways(server: Server, ledgers: list[Ledger]) -> Iterator[Way]:
         gives = sum(round(size.number * saved) for size in sizes)
         figure = Figure("KV cache", gives, "bytes", Kind.PREDICTED, inputs=(*sizes, kind), note=note)
         yield Way("-ctk q8_0 -ctv q8_0 (with flash attention)", figure, "a little accuracy; all devices together")
-    compute = [part.size for led in ledgers if not is_host(led.device) and (part := led.part("compute buffer"))]
+    compute = [part.size for led in ledgers if led.device != HOST and (part := led.part("compute buffer"))]
     batch = server.figure("n_ubatch")
     if compute and batch.known and sum(size.count for size in compute) > _WORTH:
         half = sum(size.count for size in compute) // 2

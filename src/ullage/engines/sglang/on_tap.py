@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...capacity.ledger import Ledger
 from ...capacity.ledger_sums import in_bytes, less, times
-from ...capacity.ledger_tap import Check, OnTap, Setting, fractions_between, hundredths, named
+from ...capacity.ledger_tap import NO_SETTING, Check, OnTap, Setting, fractions_between, hundredths, named
 from ...figure import Figure, Kind, derived, inferred
 from ...units import floor_to
 from ..server import Server
@@ -200,8 +200,12 @@ def _each(identity: Identity) -> Figure:
 def _with_settings(found: OnTap, identity: Identity, left: Figure, margin: int) -> OnTap:
     now = float(identity.fraction.number)
     best = min(max(hundredths(now + (left.number - margin) / identity.before.number), 0.01), 0.99)
-    settings = tuple(_setting(identity, left, value) for value in fractions_between(now, best))
-    return found._replace(best=_setting(identity, left, best), settings=settings)
+    chosen = _setting(identity, left, best)
+    if not chosen.pool.number or chosen.left.number < min(margin, left.number):
+        return found._replace(unknown=NO_SETTING)
+    return found._replace(
+        best=chosen, settings=tuple(_setting(identity, left, value) for value in fractions_between(now, best))
+    )
 
 
 def _setting(identity: Identity, left: Figure, fraction: float) -> Setting:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ...capacity.ledger import Ledger
 from ...capacity.ledger_sums import in_bytes, less, times
-from ...capacity.ledger_tap import Check, OnTap, Setting, Way, fractions_between, hundredths
+from ...capacity.ledger_tap import NO_SETTING, Check, OnTap, Setting, Way, fractions_between, hundredths
 from ...figure import Figure, Kind, derived
 from ...units import GIB
 from ..server import Server
@@ -75,6 +75,8 @@ def _with_settings(found: OnTap, led: Ledger, token: Figure, left: Figure, margi
     best = min(max(best, 0.01), 0.99)
     values = fractions_between(now, best)
     settings = {value: _setting(found.pool, led.whole, token, left, found.now, value) for value in values}
+    if not settings[best].pool.number:
+        return found._replace(unknown=NO_SETTING)
     return found._replace(best=settings[best], settings=tuple(settings.values()))
 
 
