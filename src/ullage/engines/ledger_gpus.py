@@ -13,7 +13,7 @@ from ..figure import Figure, Source, missing, read
 from .server import Server
 
 _PROGRAMS = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": r"llama[-_]server|ollama"}
-_BEFORE = "before the engine began"
+_REST = ("before the engine began", "outside the share")  # what the card itself tells better
 _CONTEXT = "total - driver - other processes - what was free when the engine began"
 _NO_FREE = "the driver does not tell what is free"
 _BY_NAME = "its processes on the GPUs were told by their names, for the pids are not part of the evidence"
@@ -175,7 +175,7 @@ def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
     """The card as a whole: the driver, others' processes, the engine's context, its own parts, and what is idle."""
     whole = card.size("total", card.gpu.total_bytes)
     fixed = [*_driver(card), *_others(card, claim.pids)]
-    own = [part for part in base.parts if not part.free and part.name != _BEFORE]
+    own = [part for part in base.parts if not part.free and part.name not in _REST]
     context = _context(base, whole, fixed)
     idle = card.size("idle", card.gpu.free_bytes)
     free = [Part("idle", idle, free=True)] if idle.known else []

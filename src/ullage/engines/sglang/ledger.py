@@ -22,8 +22,10 @@ from .starts import starts_of
 _WEIGHTS = ("", "draft_")
 _NO_WHOLE = "neither the log's line 'Load weight begin' nor 'Load weight end' is part of the evidence"
 _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
+_NO_LEFT = "the line that ends the start is not part of the evidence, so it is in what is unaccounted for"
 _BEFORE = "free after the weights + the weights"
 _AT_START = "as the start left it: what a run takes since (activations, the allocator's cache) comes out of it"
+_BEFORE_POOL = "after_weights|after_pool|profiled_avail"  # what is free before a pool is made
 _SET_UP = "measured between the pools and the end of the start, less the graphs: attention workspaces, warm-up"
 
 Figures = Mapping[str, Figure]
@@ -65,10 +67,16 @@ def _memory(figures: Figures) -> Figures:
     return {name: figure for name, figure in figures.items() if _is_memory(name)}
 
 
-def _ledger(server: Server, rank: str, figures: Figures) -> Ledger:
+def _in_gib(figures: Figures) -> Figures:
+    """The sizes of a graph's phase ("graph_gib_target_decode") have no unit by their name."""
+    return {n: replace(f, unit="GiB") if "_gib" in n and not f.unit else f for n, f in figures.items()}
+
+
+def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
+    figures = _in_gib(stated)
     whole, left = _whole(figures), _left(figures)
     graphs = [*_graphs(figures)]
-    parts = [*_weights(figures), *_pools(server, figures), _set_up(figures, graphs, left), *graphs, left]
+    parts = [*_weights(figures, whole), *_pools(server, figures), _set_up(figures, graphs, left), *graphs, left]
     device = rank or _each(server)
     found = ledger(device, whole, parts)
     return replace(
@@ -76,8 +84,15 @@ def _ledger(server: Server, rank: str, figures: Figures) -> Ledger:
         server=server.name,
         usable=whole if whole.known else None,
         of_whole="free before the weights were loaded",
-        unknown=(missing("total", "bytes", _IDLE), missing("idle now", "bytes", _IDLE)),
+        unknown=tuple(_unknown(left)),
     )
+
+
+def _unknown(left: Part | None) -> Iterator[Figure]:
+    yield missing("total", "bytes", _IDLE)
+    yield missing("idle now", "bytes", _IDLE)
+    if left is None:
+        yield missing("free at the end of the start", "bytes", _NO_LEFT)
 
 
 def _each(server: Server) -> str:
@@ -97,7 +112,8 @@ def _whole(figures: Figures) -> Figure:
     return missing("free_before_weights", "bytes", _NO_WHOLE)
 
 
-def _weights(figures: Figures) -> Iterator[Part]:
+def _weights(figures: Figures, whole: Figure) -> Iterator[Part]:
+    """As the log states them, else by what was free before and after."""
     for prefix in _WEIGHTS:
         stated, name = figures.get(f"{prefix}weights_gib"), f"{prefix.replace('_', ' ')}weights"
         before, after = (figures.get(f"{prefix}avail_{when}_weights_gib") for when in ("before", "after"))
@@ -105,11 +121,14 @@ def _weights(figures: Figures) -> Iterator[Part]:
             yield Part(name, in_bytes(stated, name))
         elif before is not None and after is not None:
             yield Part(name, less(name, in_bytes(before), [in_bytes(after)], "free before - free after"))
+        elif not prefix and whole.known and "profiled_available_gib" in figures:
+            left = in_bytes(figures["profiled_available_gib"])
+            yield Part(name, less(name, whole, [left], "free before - free after"))
 
 
 def readings(figures: Figures) -> list[tuple[str, Figure]]:
     """What the log says is free, in the order of its lines."""
-    found = [(n, f) for n, f in figures.items() if re.match(r"(?:draft_)?avail", n) and f.known and f.source]
+    found = [(n, f) for n, f in figures.items() if re.match(r"(?:draft_|profiled_)?avail", n) and f.known and f.source]
     return sorted(found, key=lambda pair: _place(pair[1]))
 
 
@@ -121,21 +140,20 @@ def _place(figure: Figure) -> int:
 
 def _pools(server: Server, figures: Figures) -> Iterator[Part]:
     """Each step that made pools, with what it consists of; where it was not measured, what is stated of it."""
-    order, measured = readings(figures), False
+    order, both = readings(figures), not _has_draft_pool(readings(figures))
+    measured = set()
     for place, (name, after) in enumerate(order):
-        if not name.endswith("avail_after_pool_gib"):
-            continue
-        before = next((f for n, f in reversed(order[:place]) if "after_weights" in n or "after_pool" in n), None)
-        if before is None:
+        before = next((f for n, f in reversed(order[:place]) if re.search(_BEFORE_POOL, n)), None)
+        if not name.endswith("avail_after_pool_gib") or before is None:
             continue
         draft = name.startswith("draft_")
         title = "draft pools" if draft else "pools"
         size = less(title, in_bytes(before), [in_bytes(after)], "free before - free after they were made")
-        inner = tuple(pool_parts(server, figures, draft=draft, both=not draft and not _has_draft_pool(order)))
+        inner = tuple(pool_parts(server, figures, draft=draft, both=both))
         yield with_rest(Part(title, size, inner), "rest of the pools")
-        measured = True
-    if not measured:
-        yield from pool_parts(server, figures, draft=False, both=True)
+        measured.add(draft)
+    if False not in measured:
+        yield from pool_parts(server, figures, draft=False, both=both)
 
 
 def _has_draft_pool(order: list[tuple[str, Figure]]) -> bool:
@@ -155,14 +173,17 @@ def _graphs(figures: Figures) -> Iterator[Part]:
 
 
 def _left(figures: Figures) -> Part | None:
-    """What was free when the start had ended."""
-    order = [f for n, f in readings(figures) if n in ("available_gpu_mem_gib",) or "after_graph" in n]
-    figure = figures.get("available_gpu_mem_gib") or (order[-1] if order else None) or _startup_available(figures)
-    if figure is None and "graph_gib" not in "".join(figures) and "avail_after_pool_gib" in figures:
-        figure = figures.get("draft_avail_after_pool_gib") or figures["avail_after_pool_gib"]
-    if figure is None:
-        return None
-    return Part("free at the end of the start", in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
+    """What was free when the start had ended; where its last lines are missing, what was free at the last that tells
+    it, if the pools stand before it.
+    """
+    order = readings(figures)
+    ends = [f for n, f in order if "after_graph" in n]
+    figure = figures.get("available_gpu_mem_gib") or (ends[-1] if ends else None) or _startup_available(figures)
+    if figure is not None:
+        return Part("free at the end of the start", in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
+    if order and (re.search("after_pool|before_graph", order[-1][0]) or "max_total_num_tokens" not in figures):
+        return Part("free at the last line", in_bytes(order[-1][1], "free_at_last"), free=True, why=_AT_START)
+    return None
 
 
 def _startup_available(figures: Figures) -> Figure | None:

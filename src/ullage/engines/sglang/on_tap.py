@@ -98,7 +98,7 @@ def identity_of(figures: Mapping[str, Figure], whole: Figure) -> Identity | None
         if "bytes_per_full_token" in figures
         else 1
     )
-    found = Identity(
+    return Identity(
         in_bytes(before, "M") if before else whole.renamed("M"),
         _after(figures),
         fraction,
@@ -107,7 +107,6 @@ def identity_of(figures: Mapping[str, Figure], whole: Figure) -> Identity | None
         _share(figures),
         size,
     )
-    return _corrected(found)
 
 
 def _fraction(figures: Mapping[str, Figure]) -> Figure | None:
@@ -134,7 +133,7 @@ def _share(figures: Mapping[str, Figure]) -> float:
     return 1 / (1 + (float(ratio.number) if ratio is not None and ratio.known else 0.9))
 
 
-def _corrected(found: Identity) -> Identity:
+def corrected(found: Identity) -> Identity:
     """Where the stated pools do not make up the budget (index keys that no line states, a graph's share), what a token
     costs is what the budget gives for it.
     """
@@ -152,12 +151,13 @@ def _corrected(found: Identity) -> Identity:
 def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     figures = {n: f for n, f in server.figures.items() if f.known}
     whole = next((led.usable for led in ledgers if led.usable is not None and led.usable.known), None)
-    identity = identity_of(figures, whole) if whole else None
+    stated = identity_of(figures, whole) if whole else None
     grows = named(context_costs(server))
-    if identity is None:
+    if stated is None:
         return OnTap(LEVER, grows=grows, unknown=_why_not(figures, whole), ways=tuple(ways_of(server, ledgers, None)))
+    identity = corrected(stated)
     ways = tuple(ways_of(server, ledgers, identity.budget() or _of_pool(identity)))
-    checks, says = tuple(_checks(server, identity)), tuple(words_of(figures))
+    checks, says = tuple(_checks(server, stated)), tuple(words_of(figures))
     if _is_capped(figures):
         found = OnTap(LEVER, identity.fraction, identity.pool, unknown=_CAPPED)
     else:

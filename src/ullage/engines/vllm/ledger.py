@@ -19,6 +19,7 @@ from ..server import Server
 from ..version import release_of
 
 GRAPHS_INSIDE = (0, 20, 0)  # since then their estimate comes out of the share
+BEFORE = "before the engine began"
 _NO_TOTAL = "no line states it: vLLM prints 'Free memory on device (free/total GiB)' since 0.11, and V0 its own ledger"
 _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
 _TRANSIENT = "head-room for one step of max_num_batched_tokens; PyTorch keeps it in its cache"
@@ -30,8 +31,7 @@ def ledgers(server: Server) -> list[Ledger]:
     figures = {n: f for n, f in server.figures.items() if f.known}
     whole = _size(figures, "total_gib", "total") or missing("total", "bytes", _NO_TOTAL)
     parts = [*_before(figures, whole), *_model(figures), *_pool(figures), *_graphs(figures)]
-    outside = _outside(figures, whole, parts)
-    found = ledger(_device(server), whole, [*parts, outside])
+    found = ledger(_device(server), whole, [*parts, _outside(figures, whole, parts)])
     return [
         replace(
             found,
@@ -59,10 +59,8 @@ def _before(figures: Figures, whole: Figure) -> Iterator[Part]:
     """What others and the engine's own set-up held when it took its first look."""
     free = _size(figures, "free_gib", "free_at_start")
     if whole.known and free is not None:
-        taken = less(
-            "before the engine began", whole, [free], "total - free on startup: context, NCCL, other processes"
-        )
-        yield Part("before the engine began", taken, why="context, NCCL buffers, other processes")
+        taken = less(BEFORE, whole, [free], "total - free on startup: context, NCCL, other processes")
+        yield Part(BEFORE, taken, why="context, NCCL buffers, other processes")
 
 
 def _model(figures: Figures) -> Iterator[Part]:
@@ -111,16 +109,16 @@ def _graphs(figures: Figures) -> Iterator[Part]:
 
 
 def _outside(figures: Figures, whole: Figure, parts: list[Part]) -> Part | None:
-    """What the share leaves alone: total - requested, less what was taken before and by graphs outside the share."""
+    """What the share leaves alone: total - requested, less what was taken before and by graphs outside the share.
+
+    Builds that do not state what was free when they began (V0) do not tell how much of it is nobody's.
+    """
     requested = _size(figures, "budget_gib", "requested")
     if not whole.known or requested is None:
         return None
-    names = ("before the engine began",) if graphs_inside(figures) else ("before the engine began", "graphs")
+    names = (BEFORE,) if graphs_inside(figures) else (BEFORE, "graphs")
     taken = [part.size for part in parts if part.name in names]
-    if len(taken) < len(names) and "before the engine began" not in [p.name for p in parts]:
-        return None
-    note = "total - requested - what was taken before - graphs outside the share"
-    left = less("outside the share", whole, [requested, *taken], note)
-    return Part(
-        "left by --gpu-memory-utilization", left, free=True, why="outside the share, and nobody's by the figures"
-    )
+    size = less("outside the share", whole, [requested, *taken], "total - requested - what is known to be outside")
+    if any(part.name == BEFORE for part in parts):
+        return Part("left by --gpu-memory-utilization", size, free=True, why="outside the share, and nobody's")
+    return Part("outside the share", size, why="the context and other processes come out of it too")
