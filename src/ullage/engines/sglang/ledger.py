@@ -181,7 +181,9 @@ def _left(figures: Figures) -> Part | None:
     figure = figures.get("available_gpu_mem_gib") or (ends[-1] if ends else None) or _startup_available(figures)
     if figure is not None:
         return Part("free at the end of the start", in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
-    if order and (re.search("after_pool|before_graph", order[-1][0]) or "max_total_num_tokens" not in figures):
+    if order and (
+        re.search("after_pool|before_graph|at_capture", order[-1][0]) or "max_total_num_tokens" not in figures
+    ):
         return Part("free at the last line", in_bytes(order[-1][1], "free_at_last"), free=True, why=_AT_START)
     return None
 

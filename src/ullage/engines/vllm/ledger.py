@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...capacity.ledger import Ledger, Part, ledger
-from ...capacity.ledger_sums import in_bytes, less
+from ...capacity.ledger_sums import in_bytes, less, times
 from ...figure import Figure, missing
 from ..server import Server
 from ..version import release_of
@@ -75,9 +75,27 @@ def _model(figures: Figures) -> Iterator[Part]:
         ("non_torch_gib", "non-torch", "NCCL, workspaces"),
         ("peak_activation_gib", "activation peak", _TRANSIENT),
     ):
-        size = _size(figures, key, name)
+        size = _size(figures, key, name) or _of_profile(figures, key, name)
         if size is not None and not (consumed is not None and key == "non_torch_gib"):
             yield Part(name, size, why=why)
+
+
+def _of_profile(figures: Figures, key: str, name: str) -> Figure | None:
+    """V0 until 0.6.5 prints one line of its profile, where the peak has the weights in it."""
+    if key == "non_torch_gib":
+        return _size(figures, "non_torch_memory_gib", name)
+    peak, weights = _size(figures, "peak_torch_memory_gib", "peak_torch"), _size(figures, "weights_gib", "weights")
+    return (
+        less(name, peak, [weights], "peak of PyTorch - weights") if peak is not None and weights is not None else None
+    )
+
+
+def requested(figures: Figures, whole: Figure) -> Figure | None:
+    """total x gpu_memory_utilization: as stated, else reckoned."""
+    stated, share = _size(figures, "budget_gib", "requested"), figures.get("gpu_memory_utilization")
+    if stated is not None or not whole.known or share is None or not share.number:
+        return stated
+    return times("requested", whole, float(share.number), "total x gpu_memory_utilization", (share,))
 
 
 def pool_bytes(figures: Figures) -> Figure | None:
@@ -113,12 +131,12 @@ def _outside(figures: Figures, whole: Figure, parts: list[Part]) -> Part | None:
 
     Builds that do not state what was free when they began (V0) do not tell how much of it is nobody's.
     """
-    requested = _size(figures, "budget_gib", "requested")
-    if not whole.known or requested is None:
+    share = requested(figures, whole)
+    if not whole.known or share is None or pool_bytes(figures) is None or "kv_cache_memory_bytes" in figures:
         return None
     names = (BEFORE,) if graphs_inside(figures) else (BEFORE, "graphs")
     taken = [part.size for part in parts if part.name in names]
-    size = less("outside the share", whole, [requested, *taken], "total - requested - what is known to be outside")
+    size = less("outside the share", whole, [share, *taken], "total - requested - what is known to be outside")
     if any(part.name == BEFORE for part in parts):
         return Part("left by --gpu-memory-utilization", size, free=True, why="outside the share, and nobody's")
     return Part("outside the share", size, why="the context and other processes come out of it too")

@@ -18,7 +18,7 @@ from ...figure import Figure, Kind, derived
 from ...units import GIB
 from ..server import Server
 from ..version import release_of
-from .ledger import Figures, graphs_inside, pool_bytes
+from .ledger import Figures, graphs_inside, pool_bytes, requested
 
 LEVER = "--gpu-memory-utilization"
 _DOUBLE = ((0, 29, 0), (0, 34, 0))  # the printed --kv-cache-memory counts the graphs twice (issue 57936)
@@ -106,13 +106,11 @@ def _checks(figures: Figures, led: Ledger, size: Figure) -> Iterator[Check]:
     taken = [
         p.size for p in led.parts if p.name in ("weights", "weights and non-torch", "non-torch", "activation peak")
     ]
-    budget, estimate = figures.get("budget_gib"), figures.get("estimated_cudagraph_gib")
+    budget, estimate = requested(figures, led.whole), figures.get("estimated_cudagraph_gib")
     if budget is None or len(taken) < 2:
         return
     outgoing = [*taken, *([in_bytes(estimate)] if graphs_inside(figures) and estimate is not None else [])]
-    yield Check(
-        "the KV cache of this start", less("KV cache", in_bytes(budget), outgoing, "requested - the rest"), size
-    )
+    yield Check("the KV cache of this start", less("KV cache", budget, outgoing, "requested - the rest"), size)
 
 
 def _says(figures: Figures, led: Ledger) -> Iterator[str]:
