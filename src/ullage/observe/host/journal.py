@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from glob import glob
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,7 +103,9 @@ class _Reader:
             self.gaps.append(f"{self.unit.name} holds other programs too: only lines of the processes {told} were read")
         if history and self.pids:
             self.gaps.append("earlier starts were not read: lines of processes that ended cannot be told apart")
-        return [*(self._earlier() if history and not self.pids else ()), *entries]
+        earlier = self._earlier() if history and not self.pids else []
+        self.place += " and those before" if earlier else ""
+        return [*earlier, *entries]
 
     def _current(self) -> list[_Entry]:
         matches = self._matches(self.invocation, self.pids)
@@ -110,9 +113,10 @@ class _Reader:
         head = self._take(first, HEAD_LINES, HEAD_BYTES)
         tail = self._take(last, 0 if head.whole else TAIL_LINES, TAIL_BYTES)
         said = head.said or tail.said
+        hidden = self.unit.uid is None and _hidden()
         if not head.entries:
-            _refuse(said)
-        self._remark(head.entries, said)
+            _refuse(said, hidden)
+        self._remark(head.entries, said, hidden)
         known = {entry.cursor for entry in head.entries}
         further = [entry for entry in reversed(tail.entries) if entry.cursor not in known]
         if not head.whole and further and len(further) == len(tail.entries):
@@ -121,25 +125,22 @@ class _Reader:
             self.gaps.append(f"the journal gave no more within {TIMEOUT_S:g} s")
         return self._without_dropped([*head.entries, *further])
 
-    def _remark(self, entries: list[_Entry], said: str) -> None:
-        hidden = "Hint:" in said
-        if hidden and entries and self.unit.uid is None:
+    def _remark(self, entries: list[_Entry], said: str, hidden: bool) -> None:
+        if hidden:
             self.gaps.append(f"what systemd wrote of the unit is not readable for {user_name(os.geteuid())}")
         elif not any(entry.kind in (_STARTED, _STARTING) for entry in entries[:_START_WITHIN]):
             self.gaps.append(self._gone(entries))
-        others = [line for line in said.splitlines() if not hidden and line.strip()]
-        if others and entries:
-            self.gaps.append(f"journalctl: {self.masker.text(others[0])[:200]}")
+        if entries and said.strip():
+            self.gaps.append(f"journalctl: {self.masker.text(said.strip().splitlines()[0])[:200]}")
 
     def _gone(self, entries: list[_Entry]) -> str:
         """The begin of the invocation is not there: since when it is, and how far the journal goes back."""
         oldest = self._take(self._begin(), 1, MIB).entries
         reach = f"the journal goes back to {_time(oldest[0])} only" if oldest else "the journal is empty"
-        kept = "" if os.path.isdir("/var/log/journal") else ", and is kept in memory: there is no /var/log/journal"
         what = (
             f"lines of this start before {_time(entries[0])} are gone" if entries else "no line of this start is left"
         )
-        return f"{what}: {reach}{kept}"
+        return f"{what}: {reach}{_volatile()}"
 
     def _without_dropped(self, entries: list[_Entry]) -> list[_Entry]:
         """journald's own records of what it did not take become a gap."""
@@ -158,7 +159,7 @@ class _Reader:
         found = dict.fromkeys(entry.invocation for entry in told.entries)
         earlier = [name for name in found if name not in ("", self.invocation)][:EARLIER]
         if not earlier:
-            self.gaps.append("no earlier start is in the journal")
+            self.gaps.append(f"no earlier start is in the journal{_volatile()}")
         entries: list[_Entry] = []
         for name in reversed(earlier):
             taken = self._take(self._begin(*self._matches(name, ())), EARLIER_LINES, EARLIER_BYTES)
@@ -232,13 +233,23 @@ class _Reader:
         return _Entry(str(data.get("__CURSOR")), at_us, word["MESSAGE_ID"], about, dropped, text)
 
 
+def _volatile() -> str:
+    return "" if os.path.isdir("/var/log/journal") else ": it is kept in memory (there is no /var/log/journal)"
+
+
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _refuse(said: str) -> None:
+def _hidden() -> bool:
+    """The system's journal is there and not readable. A user who has a journal of his own is not told so."""
+    paths = [*glob("/var/log/journal/*/system.journal"), *glob("/run/log/journal/*/system.journal")]
+    return bool(paths) and not any(os.access(path, os.R_OK) for path in paths)
+
+
+def _refuse(said: str, hidden: bool) -> None:
     """Nothing was there: why. (Where all of it is gone, that is a gap.)"""
-    if "insufficient permissions" in said or "Hint:" in said:
+    if hidden or "insufficient permissions" in said:
         raise _NotReadError(_no_rights())
     if "No journal files were found" in said:
         raise _NotReadError(Failure("empty", "this host keeps no journal", "see Storage= in journald.conf(5)"))
