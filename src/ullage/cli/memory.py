@@ -7,9 +7,11 @@ import sys
 import click
 
 from ..errors import UsageError
+from ..evidence import Evidence
+from ..masking import Masker
 from ..report.memory_model import Memory, memory_of
 from ..units import parse_bytes
-from .gather import Options, gather
+from .gather import Options, collect
 from .options import access, nothing_found, shapes, sizes
 
 
@@ -33,6 +35,8 @@ def memory(
     requests: tuple[str, ...],
     flags: tuple[str, ...],
     metrics: tuple[str, ...],
+    prometheus: str | None,
+    match: tuple[str, ...],
     follow: bool,
     key_envs: tuple[str, ...],
     cacert: str | None,
@@ -41,27 +45,35 @@ def memory(
     as_json: bool,
     sources: bool,
 ) -> int:
-    """Where each GPU's memory went, and what more of it would buy.
+    """Where each GPU's memory went, and what more of it would buy; without a TARGET, on this host.
 
     A TARGET is what `ullage limits` takes: a URL of a server, a start-up log, a captured endpoint file; and a captured
     nvidia-smi -q -x or --query-gpu, which tells totals, other processes and what is idle.
 
     \b
+    ullage memory
     ullage memory startup.log --margin 2GiB
     ullage memory http://localhost:30000 startup.log gpus.xml --at 32000
 
     The parts of a GPU sum to its total; what nothing explains is "unaccounted". Predictions are marked.
     """
-    if not targets and not flags:
-        raise UsageError("no target", "name one: ullage memory startup.log, http://localhost:30000, or - for input")
     lengths, asked, echoes = sizes(at, requests)
-    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
+    options = Options(follow, key_envs, cacert, insecure, timeout_s, metrics, prometheus, match)
+    items = collect(targets, flags, options)
+    items += [] if targets or flags or prometheus else [_gpus()]
     found = memory_of(items, _margin(margin), lengths, asked, echoes)
     if as_json or found.accounts or found.unserved:
         _print(found, as_json, sources)
     if not (found.accounts or found.unserved):
         raise nothing_found(found.failed, found.unclaimed)
     return 0
+
+
+def _gpus() -> Evidence:
+    """Those of this host."""
+    from ..observe.gpu import read_gpus
+
+    return read_gpus(Masker())
 
 
 def _margin(text: str) -> int:

@@ -39,6 +39,7 @@ def accounts_of(
     workers = [s for s in servers if s.role is not Role.ROUTER and s.engine in _MODULES]
     placed = on_cards({s.name: _module(s, "ledger").ledgers(s) for s in workers}, workers, cards)
     accounts = [Account(s, tuple(placed[s.name]), _tap(s, placed[s.name], margin)) for s in workers]
+    accounts = [account._replace(tap=_with_others(account, workers)) for account in accounts]
     return accounts, unserved(cards, [led for found in placed.values() for led in found])
 
 
@@ -46,6 +47,17 @@ def _tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     if not ledgers:
         return OnTap("", unknown="nothing of its memory is part of the evidence: the start-up log would tell it")
     return _module(server, "on_tap").on_tap(server, ledgers, margin)
+
+
+def _with_others(account: Account, workers: Sequence[Server]) -> OnTap:
+    """Are the pools of SGLang's other servers what this one's figures give?"""
+    if account.server.engine != "SGLang":
+        return account.tap
+    from .sglang.on_tap import check_against
+
+    others = [s for s in workers if s is not account.server and s.engine == "SGLang"]
+    found = [check_against(account.server, account.ledgers, other) for other in others]
+    return account.tap._replace(checks=(*account.tap.checks, *(check for check in found if check is not None)))
 
 
 def _module(server: Server, name: str) -> _Reckons:

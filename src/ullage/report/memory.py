@@ -147,9 +147,11 @@ def _headline(account: Account, memory: Memory) -> Iterator[str]:
     if scale is None:
         return
     if tap.left is not None:
-        idle = account.ledgers[0].free[0].name if account.ledgers[0].free else "free"
-        where = " on the GPU with least left" if len(account.ledgers) > 1 else ""
-        yield f"{scale.told(tap.left)} {scale.unit} {idle}{where}"
+        name = account.ledgers[0].free[0].name if account.ledgers[0].free else "idle"
+        told = "idle now" if name == "idle" else f"idle: {name}"
+        yield f"{scale.told(tap.left)} {scale.unit} {told}" + (
+            ", on the GPU with least left" if len(account.ledgers) > 1 else ""
+        )
     if tap.each is not None:
         yield f"+0.01 of {tap.lever} buys {value_of(tap.each)} {tap.each.unit} (predicted)"
     if tap.best is not None and tap.now is not None:

@@ -27,6 +27,7 @@ from .on_tap_ways import ways_of, words_of
 
 LEVER = "--mem-fraction-static"
 _OFF = 0.015  # the identity is taken to hold to this share; beyond it, what a token costs is reckoned from it
+_SAME_GIB = 0.1  # servers on equal GPUs have as much free after the weights
 _CAPPED = "--max-total-tokens caps the pool: more of the fraction buys nothing until it is raised"
 _TAKEN = "tokens of the stated pool + (fraction - the fraction now) x M / bytes per token, in whole pages"
 
@@ -235,6 +236,22 @@ def _checks(server: Server, identity: Identity) -> Iterator[Check]:
             continue
         began = f" of {start.began}" if start.began else ""
         yield Check(f"the start{began} at {fraction.number:g}", identity.at(float(fraction.number)), pool)
+
+
+def check_against(server: Server, ledgers: Sequence[Ledger], other: Server) -> Check | None:
+    """The pool of another server of the same model and build by this one's figures: do the two lie on one line?"""
+    mine, theirs = ({n: f for n, f in s.figures.items() if f.known} for s in (server, other))
+    whole = next((led.usable for led in ledgers if led.usable is not None and led.usable.known), None)
+    identity = identity_of(mine, whole) if whole is not None else None
+    fraction, pool, token = _fraction(theirs), theirs.get("max_total_num_tokens"), theirs.get("bytes_per_full_token")
+    if identity is None or fraction is None or pool is None or token is None or _is_capped(mine) or _is_capped(theirs):
+        return None
+    weights = [figures.get("avail_after_weights_gib") for figures in (mine, theirs)]
+    if token.value != identity.token.value or fraction.value == identity.fraction.value or weights[0] is None:
+        return None
+    if weights[1] is None or abs(weights[0].number - weights[1].number) > _SAME_GIB:
+        return None
+    return Check(f"{other.name} at {fraction.number:g}", identity.at(float(fraction.number)), pool)
 
 
 def _why_not(figures: Mapping[str, Figure], whole: Figure | None) -> str:
