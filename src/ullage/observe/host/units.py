@@ -248,7 +248,7 @@ def _loaded(unit: UnitName, properties: Properties, masker: Masker, clocks: Cloc
         files=tuple(changed(path)._replace(path=masker.text(path)) for path in _paths(properties)),
         clock_moved_s=clock_moved(since, _one(properties, f"{stamp}Monotonic"), clocks),
     )
-    return _evidence(unit, content, masker)._replace(remark=_output(_one(properties, "StandardOutput"), masker))
+    return _evidence(unit, content, masker)._replace(remark=_output(_one(properties, "StandardOutput")))
 
 
 def _evidence(unit: UnitName, content: Content, masker: Masker) -> Evidence:
@@ -256,9 +256,9 @@ def _evidence(unit: UnitName, content: Content, masker: Masker) -> Evidence:
     return Evidence(Origin(place), place, "unit", datetime.now(timezone.utc), content)
 
 
-def _output(told: str, masker: Masker) -> str:
-    """Where it is not the journal: the log is to be looked for there."""
-    return f"its standard output goes to {masker.text(told)}" if told and not told.startswith("journal") else ""
+def _output(kind: str) -> str:
+    """Where it is not the journal, the log is to be looked for elsewhere."""
+    return "" if not kind or kind.startswith("journal") else f"its output does not go to the journal ({kind})"
 
 
 def _paths(properties: Properties) -> list[str]:
