@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .door import Door
 from .net_tables import Socket
-from .reach import Door
 from .running import Listen, Running
 
 
@@ -36,7 +36,7 @@ def _remark(server: Placed, every: Sequence[Placed], port: int) -> str:
         unseen = any(listen.pid is None for running in (server.running, *others) for listen in _on(running, port))
         whose = "whose it is cannot be read" if unseen else "a request reaches either of them"
         return f"port {port} is that of {names} too: {whose}" if meet else ""
-    if any(_on(server.running, other) for other in server.door.ports):
+    if server.running.urls or server.door.socket:
         return ""
     taken = any(socket.port == port for socket in server.sockets)
     told = f"port {port}, which its flags name," if server.door.named else f"port {port}, which it takes by itself,"

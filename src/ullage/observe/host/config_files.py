@@ -31,12 +31,12 @@ def effective_words(words: Sequence[str], head: int, settings: Settings) -> tupl
     `head`: how many words name the program; a model behind it stays there, as vLLM has it.
     """
     rest = list(words[head:])
-    if name := _named(rest):
-        place = next(n for n, word in enumerate(rest) if word.partition("=")[0] == "--config")
-        del rest[place : place + (1 if "=" in rest[place] else 2)]
-        model = 1 if rest and place and not rest[0].startswith("-") else 0
-        return (*words[:head], *rest[:model], *settings.words, *rest[model:]) if name else tuple(words)
-    return tuple(words)
+    if not _named(rest):
+        return tuple(words)
+    place = next(n for n, word in enumerate(rest) if word.partition("=")[0] == "--config")
+    del rest[place : place + (1 if "=" in rest[place] else 2)]
+    model = 1 if place and not rest[0].startswith("-") else 0
+    return (*words[:head], *rest[:model], *settings.words, *rest[model:])
 
 
 def settings_of(proc: str, main: Proc, head: int, fix: str) -> Settings:

@@ -9,12 +9,13 @@ from typing import NamedTuple, Protocol
 
 from .collisions import Placed, with_collisions
 from .config_files import Settings, changed_since, effective_words, settings_of
+from .door import Door
 from .environment import variables
 from .families import Family, families
 from .net_tables import Socket, listening, network_of
 from .output import output_of
 from .proc import Stat, processes, started_at, table, whole
-from .reach import Door, is_ours, reached
+from .reach import is_ours, reached
 from .rights import hidden, sudo, unreadable
 from .running import Found, Leftover, Proc, Running, Unreadable
 from .sockets import listens_of
@@ -118,7 +119,7 @@ def _placed(host: _Host, running: Running, *, known: bool) -> Placed:
     main, network = running.main, network_of(host.proc, running.main.pid)
     door = host.programs.door_of(running.program, running.words, main.environment or {})
     sockets = _sockets(host, main.pid, network)
-    listens, seen = listens_of(host.proc, (main, *running.members), sockets, door.ports)
+    listens, seen = listens_of(host.proc, (main, *running.members), sockets, door)
     reach = reached(main, listens, door, sure=known, proc=host.proc)
     remarks = (*running.remarks, *([] if seen else [_GUESSED]), *reach.remarks)
     return Placed(running._replace(listens=listens, urls=reach.urls, remarks=remarks), door, network, sockets)

@@ -69,9 +69,11 @@ def host_of(text: str) -> str:
 
 
 def unix_sockets(text: bytes) -> list[Socket]:
-    """/proc/net/unix: `Num RefCount Protocol Flags Type St Inode Path`. Abstract sockets have no file."""
+    """/proc/net/unix: `Num RefCount Protocol Flags Type St Inode Path`. The path is as its program gave it, and may be
+    relative. Abstract sockets (`@...`) have no file.
+    """
     lines = [line.split(None, 7) for line in text.splitlines()[1:] if b" 00010000 " in line]
-    with_path = [words for words in lines if len(words) == 8 and words[7].startswith(b"/") and words[6].isdigit()]
+    with_path = [words for words in lines if len(words) == 8 and not words[7].startswith(b"@") and words[6].isdigit()]
     return [
         Socket("", 0, int(words[6]), -1, words[7].decode("utf-8", "replace"))
         for words in with_path

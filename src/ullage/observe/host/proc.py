@@ -45,6 +45,20 @@ def read(path: str, most: int = _MOST_BYTES) -> bytes | None:
         os.close(handle)
 
 
+def _beginning(path: str, most: int = 4096) -> bytes | None:
+    """What one reading gives of a file of /proc: enough of a short one, and twice as quick."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(handle, most)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
 def link(path: str) -> str:
     """Where a link of /proc leads; "" where it is gone or not for us."""
     try:
@@ -58,26 +72,26 @@ def processes(proc: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     made empty) its name.
     """
     for entry in os.listdir(proc):
-        if entry.isdigit() and (line := read(f"{proc}/{entry}/cmdline", _FIRST_BYTES)) is not None:
-            yield int(entry), split(line) or split(read(f"{proc}/{entry}/comm") or b"")
+        if entry.isdigit() and (line := _beginning(f"{proc}/{entry}/cmdline", _FIRST_BYTES)) is not None:
+            yield int(entry), split(line) or split(_beginning(f"{proc}/{entry}/comm") or b"")
 
 
 def split(line: bytes) -> tuple[str, ...]:
     """The words of /proc/PID/cmdline. One that set a title has left NULs behind it, and no other words."""
-    return tuple(word.decode("utf-8", "replace") for word in line.rstrip(b"\n\0").split(b"\0")) if line else ()
+    text = line.rstrip(b"\n\0").decode("utf-8", "replace")
+    return tuple(text.split("\0")) if text else ()
 
 
 def stat(proc: str, pid: int) -> Stat | None:
     """None where the process is gone. Its name may hold spaces and parentheses."""
-    data = read(f"{proc}/{pid}/stat")
+    data = _beginning(f"{proc}/{pid}/stat")
     opened, closed = (data.find(b"("), data.rfind(b")")) if data else (-1, -1)
     if data is None or opened < 0:
         return None
-    rest = data[closed + 1 :].split()
+    rest = data[closed + 1 :].split(None, 20)
     try:
         name = data[opened + 1 : closed].decode("utf-8", "replace")
-        ppid, pgid, session, ticks = (int(rest[n]) for n in (1, 2, 3, 19))
-        return Stat(pid, name, rest[0].decode(), ppid, pgid, session, ticks)
+        return Stat(pid, name, rest[0].decode(), int(rest[1]), int(rest[2]), int(rest[3]), int(rest[19]))
     except (IndexError, ValueError):
         return None
 

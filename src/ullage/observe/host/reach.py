@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, ip_address
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..targets import on_socket
+from .door import Door
 from .net_tables import network_of, networks, own_addresses
 from .proc import link, read
 from .running import Listen, Proc
+from .sockets import absolute
 
 _ANY = ("0.0.0.0", "::")
-
-
-class Door(Protocol):
-    """Where a server answers, as it was told (see `engines.programs.Door`)."""
-
-    @property
-    def ports(self) -> tuple[int, ...]: ...
-
-    @property
-    def named(self) -> bool: ...
-
-    @property
-    def tls(self) -> bool: ...
-
-    @property
-    def socket(self) -> str: ...
-
-    @property
-    def others(self) -> frozenset[int]: ...
-
-    @property
-    def all_http(self) -> bool: ...
 
 
 class Reach(NamedTuple):
@@ -64,8 +43,7 @@ def reached(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool, pr
 def serving_of(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool) -> tuple[list[Listen], str]:
     """(where its API answers, or nothing; a remark). Ports of collectives and message queues are never taken for it."""
     if door.socket:
-        path = os.path.normpath(os.path.join(main.cwd or "/", door.socket))
-        found = [s for s in listens if s.path and os.path.normpath(os.path.join(main.cwd or "/", s.path)) == path]
+        found = [s for s in listens if s.path and s.path == absolute(main, door.socket)]
         return found, "" if found else f"does not listen on {door.socket}"
     for port in door.ports:
         if found := [s for s in listens if s.port == port]:
@@ -121,7 +99,7 @@ def _text(path: str) -> str:
 
 
 def from_here(proc: str, pid: int, path: str) -> str:
-    """A path as another process has it, as we can open it: through its root where that is not ours."""
+    """A path as another process has it, as we can open it: through its root where that is known not to be ours."""
     root = f"{proc}/{pid}/root"
-    own = link(f"{proc}/{pid}/ns/mnt") == link(f"{proc}/self/ns/mnt") and link(root) in ("", "/")
-    return path if own else f"{root}{path}"
+    ours = link(f"{proc}/{pid}/ns/mnt") in ("", link(f"{proc}/self/ns/mnt")) and link(root) in ("", "/")
+    return path if ours else f"{root}{path}"

@@ -5,26 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from .door import Door
 from .net_tables import Socket
 from .proc import link
 from .running import Listen, Proc
 
 
 def listens_of(
-    proc: str, processes: Sequence[Proc], sockets: Iterable[Socket], ports: Sequence[int]
+    proc: str, processes: Sequence[Proc], sockets: Iterable[Socket], door: Door
 ) -> tuple[tuple[Listen, ...], bool]:
     """(what they listen on, was it seen in their own files).
 
     The sockets of another user's processes are not for us: then the port is theirs that their flags name, where a
-    socket of that user listens on it.
+    socket of that user listens on it, and the Unix socket that they name.
     """
-    sockets = list(sockets)
     main = processes[0]
+    sockets = [s._replace(path=s.path and absolute(main, s.path)) for s in sockets]
     owners = {inode: p.pid for p in reversed(processes) for inode in _inodes(proc, p.pid) or ()}
     if _inodes(proc, main.pid) is not None:
         return tuple(Listen(s.host, s.port, owners[s.inode], s.path) for s in sockets if s.inode in owners), True
-    guessed = [s for s in sockets if s.port in ports and s.uid == main.uid]
-    return tuple(Listen(s.host, s.port, None) for s in guessed), False
+    path = door.socket and absolute(main, door.socket)
+    guessed = [s for s in sockets if (s.port in door.ports and s.uid == main.uid) or (path and s.path == path)]
+    return tuple(Listen(s.host, s.port, None, s.path) for s in guessed), False
+
+
+def absolute(main: Proc, path: str) -> str:
+    """As the server has it; as it is written where its working directory is not readable."""
+    return os.path.normpath(os.path.join(main.cwd, path))
 
 
 def _inodes(proc: str, pid: int) -> list[int] | None:
