@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import shutil
@@ -145,9 +146,14 @@ class FakeNvml:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
 
 
-def read_through(monkeypatch: pytest.MonkeyPatch, **calls: Any) -> Evidence:
+def read_through(monkeypatch: pytest.MonkeyPatch, fake: FakeNvml | None = None, **calls: Any) -> Evidence:
     handle = {"nvmlDeviceGetHandleByIndex": lambda _: "handle"}
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(**(handle | calls)))
+    monkeypatch.setitem(sys.modules, "pynvml", fake or FakeNvml(**(handle | calls)))
+    return read_with_library(monkeypatch)
+
+
+def read_with_library(monkeypatch: pytest.MonkeyPatch) -> Evidence:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: None)
     return read_gpus(Masker(), 20.0)
 
 
@@ -175,11 +181,9 @@ def test_a_failure_of_the_whole_driver_later_on(monkeypatch: pytest.MonkeyPatch)
     def lost() -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
 
-    handle = {"nvmlDeviceGetHandleByIndex": lambda _: "handle"}
-    fake = FakeNvml(**handle)
+    fake = FakeNvml()
     fake.calls["nvmlDeviceGetCount"] = lost
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    assert failure(read_gpus(Masker(), 20.0)).status == "lost"
+    assert failure(read_through(monkeypatch, fake)).status == "lost"
 
 
 def test_an_answer_that_is_not_understood_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +194,7 @@ def test_an_answer_that_is_not_understood_is_no_crash(monkeypatch: pytest.Monkey
 
 def test_the_package_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert failure(read_gpus(Masker(), 20.0)).advice == "pip install nvidia-ml-py"
+    assert failure(read_with_library(monkeypatch)).advice == "pip install nvidia-ml-py"
 
 
 def test_whose_and_of_when_it_is() -> None:

@@ -17,6 +17,8 @@ from ...evidence import Content, Evidence, Failure, Gpu, GpuProcess, Gpus, Origi
 from ...masking import Masker
 from .smi_values import name_of, once, slice_name
 
+_LIBRARY = "libnvidia-ml.so.1"
+_NO_DRIVER = Failure("no driver", f"no NVIDIA driver here ({_LIBRARY} is not found)", "on a host with GPUs: install it")
 _NVIDIA = "nvidia-smi tells the same from the shell"
 _UNIFIED = "it shares the host's memory, and the driver tells no memory of its own"
 _MIG = " MIG "
@@ -53,6 +55,11 @@ def _hung(time_limit_s: float) -> Failure:
 
 
 def _read(masker: Masker) -> _Found:
+    """Most hosts have no driver: that is seen before the package is imported, which takes a while."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return _Found(_NO_DRIVER)
     try:
         import pynvml
     except ImportError:
@@ -74,9 +81,7 @@ def _read(masker: Masker) -> _Found:
 
 def _failure(nvml: ModuleType, error: Any, masker: Masker) -> Failure:
     known = {
-        nvml.NVML_ERROR_LIBRARY_NOT_FOUND: Failure(
-            "no driver", "no NVIDIA driver here (libnvidia-ml.so.1 is not found)", "on a host with GPUs: install it"
-        ),
+        nvml.NVML_ERROR_LIBRARY_NOT_FOUND: _NO_DRIVER,
         nvml.NVML_ERROR_DRIVER_NOT_LOADED: Failure(
             "no driver", "the NVIDIA driver is not loaded", "modprobe nvidia; in a container: run it with --gpus all"
         ),

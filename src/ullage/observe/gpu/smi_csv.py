@@ -33,7 +33,7 @@ class _Table(NamedTuple):
 
 
 def parse(text: str, masker: Masker) -> Gpus | Failure | None:
-    tables = list(_tables(text))
+    tables = list(_tables(text)) if any(name in text for name in _OURS) else []
     if not tables:
         return _without_header(text)
     of_gpus = [row for table in tables if not _is_of_processes(table.columns) for row in table.rows]
