@@ -196,7 +196,8 @@ def test_a_word_of_the_page_is_explained(words: tuple[str, ...]) -> None:
 
 
 BAD = {
-    "no target": (["limits"], b"", 2, "no target"),
+    "history of a file": (["limits", "-", "--history"], START.encode(), 2, "--history is of the servers on this host"),
+    "a Prometheus without a selector": (["limits", "--prometheus", "http://127.0.0.1:1"], b"", 2, "go together"),
     "no such file": (["limits", "/no/such.log"], b"", 2, "no such file"),
     "a scheme that is none": (["limits", "htp://host"], b"", 2, "only http and https"),
     "nothing listens": (["limits", "http://127.0.0.1:1"], b"", 3, "nothing listens"),

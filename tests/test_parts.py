@@ -38,8 +38,8 @@ def test_two_pairs_of_two_models() -> None:
     others = (worker(3, "prefill", 90_000, "other"), worker(4, "decode", 50_000, "other"))
     report = report_on([*PAIR, *others])
     assert titles(report) == [
-        "Parallel requests, prefill to decode, small",
-        "Parallel requests, prefill to decode, other",
+        "Parallel requests, prefill to decode, prefill1.log (port 1)",
+        "Parallel requests, prefill to decode, prefill3.log (port 3)",
     ]
     data = json.loads(json.dumps(to_data(report)))
     assert len({tuple(row["servers"]) for row in data["chain"]}) == 2

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..engines.on_host import is_at
 from ..engines.read import COMMANDS, ENDPOINTS, TELLING, log_markers, read
 from ..engines.server import Role, Server
-from ..errors import UsageError
-from ..evidence import Evidence
+from ..errors import UnreachableError, UsageError
+from ..evidence import Evidence, Origin
 from ..masking import Masker
 from ..spec import Target, read_spec
 
 if TYPE_CHECKING:
     from ..observe.http import Access
+    from ..observe.log_file import LogScan
 
 _METRICS_PORT = 29000  # the router's default of --prometheus-port
 _DEEPEST = 3  # a router's worker can be a router
@@ -32,25 +35,71 @@ class Options(NamedTuple):
     insecure: bool = False
     timeout_s: float = 2.0
     metrics: tuple[str, ...] = ()
+    prometheus: str | None = None
+    match: tuple[str, ...] = ()
+    history: bool = False  # of servers on this host: earlier starts too
 
 
 def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
     """All evidence of all targets. Raises UsageError for words that cannot be read as a target."""
     named = _with_pages([spec for target in _once(targets) for spec in _named(target, options)], options.metrics)
-    keys = _keys(named, options)
+    keys = keys_of(named, options)
     masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
     items += _read_flags(flags, masker)
+    items += _read_prometheus(keys, masker, options)
     urls = {target.where: target for target in named if target.is_url}
-    return items + _read_urls(urls, keys, masker, options, items) if urls else items
+    return items + read_urls(urls, keys, masker, options, items) if urls else items
 
 
-def _keys(named: Sequence[Target], options: Options) -> dict[str, str]:
+def collect(targets: Sequence[str], flags: Sequence[str], options: Options) -> list[Evidence]:
+    """All evidence of what is named; of this host where nothing is. Raises UsageError for options that do not fit."""
+    if bool(options.prometheus) != bool(options.match):
+        raise UsageError(
+            "--prometheus and --match go together", """--prometheus http://HOST:9090 --match '{job="sglang"}'"""
+        )
+    named = bool(targets or flags or options.prometheus)
+    if options.history and named:
+        raise UsageError("--history is of the servers on this host", "name no target; a log is read with its history")
+    return gather(targets, flags, options) if named else gather_host(options)
+
+
+def gather_host(options: Options) -> list[Evidence]:
+    """All evidence of the servers on this host. Raises UnreachableError where there is none."""
+    from .this_host import look_around
+
+    if options.metrics:
+        raise UsageError("--metrics is for targets that are named", "name the server too")
+    keys = keys_of([], options)
+    masker = Masker(keys.values())
+    view = look_around(log_scan(), masker, history=options.history)
+    urls = {url: _of_url(url, options)._replace(metrics=view.pages.get(url)) for url in view.urls}
+    items = list(view.items)
+    if not items:
+        raise UnreachableError(
+            f"no LLM server runs on this host ({view.processes_seen} processes were looked at)",
+            "name a target: ullage limits http://HOST:PORT, or a log file",
+        )
+    return items + (read_urls(urls, keys, masker, options, items, view.urls) if urls else [])
+
+
+def keys_of(named: Sequence[Target], options: Options) -> dict[str, str]:
     """Every key in use, by its variable. One for a URL that no target names may be for a worker: it need not be set."""
     wanted = {target.api_key_env for target in named} | {entry for entry in options.key_envs if "=" not in entry}
     perhaps = {entry.rpartition("=")[2] for entry in options.key_envs if "=" in entry}
     wanted |= {name for name in perhaps if name in os.environ}
     return {name: _key(name) for name in sorted(v for v in wanted if v is not None)}
+
+
+def _read_prometheus(keys: Mapping[str, str], masker: Masker, options: Options) -> list[Evidence]:
+    if options.prometheus is None:
+        return []
+    from ..observe.http import Access
+    from ..observe.prometheus import read_prometheus
+
+    named = _key_env(_normal(options.prometheus), options)
+    access = Access(keys.get(named) if named else None, options.cacert, options.insecure, options.timeout_s)
+    return read_prometheus(options.prometheus, options.match, access, masker)
 
 
 def _with_pages(named: list[Target], metrics: Sequence[str]) -> list[Target]:
@@ -172,27 +221,42 @@ def _key(name: str) -> str:
 
 def _read_file(path: str, masker: Masker) -> list[Evidence]:
     from ..observe.files import read_file
+
+    return read_file(path, log_scan(), masker, re.compile(COMMANDS))
+
+
+def log_scan() -> LogScan:
+    """What the readers of logs look for."""
     from ..observe.log_choice import LogWords
     from ..observe.log_file import LogScan
 
-    scan = LogScan(tuple(LogWords(*markers) for markers in log_markers()))
-    return read_file(path, scan, masker, re.compile(COMMANDS))
+    return LogScan(tuple(LogWords(*markers) for markers in log_markers()))
 
 
-def _read_urls(
-    urls: dict[str, Target], keys: dict[str, str], masker: Masker, options: Options, others: list[Evidence]
+def read_urls(
+    urls: dict[str, Target],
+    keys: dict[str, str],
+    masker: Masker,
+    options: Options,
+    others: list[Evidence],
+    owners: Mapping[str, Origin] = MappingProxyType({}),
 ) -> list[Evidence]:
-    """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave."""
+    """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave. `owners`: by
+    URL, whose evidence its answers are, of servers on this host.
+    """
     from ..observe.endpoints import Endpoint, read_servers
 
     endpoints = [Endpoint(*row) for row in ENDPOINTS]
     access_for = _access(urls, keys, options)
     pages = {url: target.metrics for url, target in urls.items() if target.metrics}
-    items = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING)
+    found = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING)
+    items = [item._replace(origin=owners.get(item.origin.target, item.origin)) for item in found]
     asked = set(urls)
     for _ in range(_DEEPEST if options.follow else 0):
-        routers = [s for s in read([*items, *others])[0] if s.role is Role.ROUTER]
+        servers = read([*items, *others])[0]
+        routers = [s for s in servers if s.role is Role.ROUTER]
         further = [url for router in routers for url in _beyond(router) if url not in asked]
+        further = [url for url in further if not any(s.host and is_at(s, url) for s in servers)]
         if not further:
             break
         asked.update(further)
@@ -227,8 +291,8 @@ def _beyond(router: Server) -> list[str]:
     """A router's workers, and its metrics page, which has a port of its own (none where its flags do not set one)."""
     workers = [worker.rstrip("/") for worker in router.workers if worker.startswith("http")]
     port = router.figure("prometheus_port")
-    alone = router.engine == "llama.cpp" or (not port.known and router.figure("retry_max_retries").known)
-    if alone or not router.name.startswith("http"):
+    known = router.host is not None or (not port.known and router.figure("retry_max_retries").known)
+    if known or router.engine == "llama.cpp" or not router.name.startswith("http"):
         return workers
     return [*workers, f"http://{_host(router.name)}:{port.value or _METRICS_PORT}/metrics"]
 

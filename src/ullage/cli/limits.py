@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError
 from ..report.model import Report, report_on
-from .gather import Options, gather
+from .gather import Options, collect
 from .options import access, nothing_found, shapes, sizes
 
 
@@ -29,6 +29,7 @@ from .options import access, nothing_found, shapes, sizes
     default=None,
     help="Plot the limits, or do not. By default: on terminals of 60 columns and more.",
 )
+@click.option("--history", is_flag=True, help="Of servers on this host: earlier starts too, from the journal.")
 @click.option("--fail-on", type=click.Choice(["warning", "error"]), help="Exit 1 when a finding is at least this bad.")
 def limits(
     targets: tuple[str, ...],
@@ -36,6 +37,8 @@ def limits(
     requests: tuple[str, ...],
     flags: tuple[str, ...],
     metrics: tuple[str, ...],
+    prometheus: str | None,
+    match: tuple[str, ...],
     follow: bool,
     key_envs: tuple[str, ...],
     cacert: str | None,
@@ -46,13 +49,15 @@ def limits(
     html: str | None,
     plot: bool | None,
     fail_on: str | None,
+    history: bool,
 ) -> int:
-    """What the servers behind TARGETs can hold.
+    """What the servers behind TARGETs can hold; without a TARGET, those that run on this host.
 
     A TARGET is a URL or a Unix socket of a server or a router, a log or a captured endpoint file (server_info.json,
     metrics.txt), an ullage.toml, or - for standard input. Several files that speak of one server are read as one.
 
     \b
+    ullage limits
     ullage limits http://localhost:30000 --at 32000
     journalctl -u sglang -o short-iso | ullage limits -
     ullage limits startup.log --flags "python -m sglang.launch_server --tp 4"
@@ -62,18 +67,15 @@ def limits(
     """
     if timeout_s != timeout_s:
         raise UsageError("--timeout takes a number of seconds")
-    if not targets and not flags:
-        raise UsageError(
-            "no target", "name one: ullage limits http://localhost:30000, a log file, or - for standard input"
-        )
     if html == "-" and as_json:
         raise UsageError("--html - and --json both print to standard output", "name a file for the page")
     lengths, asked, echoes = sizes(at, requests)
-    items = gather(targets, flags, Options(follow, key_envs, cacert, insecure, timeout_s, metrics))
-    report = report_on(items, lengths, asked, echoes)
-    if as_json or report.deployment.servers:
+    options = Options(follow, key_envs, cacert, insecure, timeout_s, metrics, prometheus, match, history)
+    report = report_on(collect(targets, flags, options), lengths, asked, echoes)
+    something = report.deployment.servers or report.deployment.others
+    if as_json or something:
         _show(report, as_json, sources, html, plot)
-    if not report.deployment.servers:
+    if not something:
         raise nothing_found(report.failed, report.unclaimed)
     return _exit_code(report, fail_on)
 

@@ -42,6 +42,19 @@ _ACCESS: tuple[Decorator, ...] = (
         metavar="[SERVER=]URL",
         help="The metrics page of a server that has it on another port or host.",
     ),
+    click.option(
+        "--prometheus",
+        "prometheus",
+        metavar="URL",
+        help="A Prometheus server, for servers whose endpoints cannot be reached.",
+    ),
+    click.option(
+        "--match",
+        "match",
+        multiple=True,
+        metavar="SELECTOR",
+        help="Which servers it is asked for: '{job=\"sglang\"}'.",
+    ),
     click.option("--follow", is_flag=True, help="Read a router's workers and its metrics port too."),
     click.option(
         "--api-key-env",
@@ -72,7 +85,7 @@ def shapes(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def access(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--flags, --metrics, --follow, --api-key-env, --cacert, --insecure and --timeout."""
+    """--flags, --metrics, --prometheus, --match, --follow, --api-key-env, --cacert, --insecure and --timeout."""
     return _with(_ACCESS, command)
 
 

@@ -49,7 +49,8 @@ def with_host(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Ser
     )
     found = {**_figures(process, unit), **server.figures}
     evidence = (*server.evidence, *(item for item in (process, unit, configured) if item))
-    return replace(server, host=on_host, figures=found, evidence=evidence)
+    notes = tuple(dict.fromkeys((*server.notes, *process.content.remarks)))
+    return replace(server, host=on_host, figures=found, evidence=evidence, notes=notes)
 
 
 def is_at(server: Server, url: str) -> bool:

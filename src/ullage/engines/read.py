@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
-from ..evidence import Argv, Document, Evidence, Failure, Log, Samples
+from ..evidence import Argv, Document, Evidence, Failure, Gpus, Log, Samples
 from ..figure import Figure, Kind
 from .facts import Facts
 from .on_host import is_at, is_of, is_of_host, with_host
@@ -32,6 +32,7 @@ ENDPOINTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("props", ("/props",), ("model_info", "workers")),
     ("slots", ("/slots",), ("model_info", "workers")),
 )
+MAXIMA = "maxima"  # topic of a page that holds the highest values of a window, not those of a moment
 # Topics that tell servers apart: the first of these that answered is asked again.
 TELLING = ("server_info", "metrics", "props")
 # Endpoints that one engine serves: that another does not is nothing to tell.
@@ -76,7 +77,7 @@ def log_markers() -> list[tuple[tuple[bytes, ...], re.Pattern[bytes]]]:
 
 def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     """The servers that the evidence speaks of, workers before routers, and what could not be used."""
-    every, items = items, [item for item in items if not item.again and not is_of_host(item)]
+    every, items = items, [item for item in items if not (item.again or is_of_host(item) or item.topic == MAXIMA)]
     routers = [item for item in items if not item.failed and router_read.is_routers(item)]
     taken = {id(item) for item in routers}
     router_targets = {item.origin.target for item in routers if item.origin.target.startswith("http")}
@@ -91,7 +92,7 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
             unclaimed.append(Unclaimed(item, _why(item, engine)))
     workers = [as_tank(s) for engine, found in facts.items() if found for s in _engine(engine).servers(found)]
     servers = told_apart([*workers, *router_read.servers(routers)])
-    servers = [with_host(server, every, asked_of) for server in servers]
+    servers = [_with_peaks(with_host(server, every, asked_of), every) for server in servers]
     servers = [_with_workers(_with_unread(server, items), servers) for server in servers]
     return remarked(servers, every), unclaimed
 
@@ -116,6 +117,14 @@ def _engine(name: str) -> Engine:
     """Loaded when the first evidence of that engine is met."""
     module: Engine = import_module(f"{__package__}.{_ENGINES[name]}.read")
     return module
+
+
+def _with_peaks(server: Server, items: Sequence[Evidence]) -> Server:
+    """The highest use of a window, where a source remembers it."""
+    targets = {item.origin.target for item in server.evidence}
+    found = [i for i in items if i.topic == MAXIMA and not i.failed and i.origin.target in targets]
+    peaks = {f.name: replace(f, note=i.remark) for i in found for facts in _facts(i)[1] for f in facts.usage.values()}
+    return replace(server, peaks=peaks) if peaks else server
 
 
 def asked_of(item: Evidence) -> Mapping[str, Figure]:
@@ -176,6 +185,8 @@ def _own_name(server: Server, namesakes: Sequence[Server]) -> str:
 
 def _why(item: Evidence, engine: str) -> str:
     content = item.content
+    if isinstance(content, Gpus):
+        return "GPUs, of which only `ullage memory` tells"
     if engine and engine not in _ENGINES:
         return f"this is {engine}'s, which Ullage does not read yet"
     if isinstance(content, Log):

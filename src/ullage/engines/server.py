@@ -142,6 +142,7 @@ class Server:
     default_output: Figure = field(default_factory=lambda: missing("default_output_tokens", "tokens", "not known"))
     ranks: tuple[Rank, ...] = ()
     history: tuple[Moment, ...] = ()
+    peaks: Mapping[str, Figure] = field(default_factory=dict)  # the highest use of a window, as the notes of it say
     earlier: tuple[EarlierStart, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
     differing: tuple[Disagreement, ...] = ()  # what its URL answered differently from call to call: several servers

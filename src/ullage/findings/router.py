@@ -43,6 +43,8 @@ def _in_flight(deployment: Deployment) -> Figure | None:
     admits = [found.chain.admits] if found.chain else [limits.admits for limits in found.by_server.values()]
     if not admits or not all(figure.known for figure in admits):
         return None
+    if not any(figure.count for figure in admits):
+        return None  # no worker takes a prompt of that length
     if len(admits) == 1:
         return admits[0]
     return derived("admits", sum(f.count for f in admits), "requests", tuple(admits), "sum over the workers")

@@ -1,4 +1,6 @@
-"""A captured file or standard input: a JSON document, metrics, a command line, or a log; only it can tell which."""
+"""A captured file or standard input: a JSON document, metrics, a command line, what nvidia-smi wrote, or a log; only it
+can tell which.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import sys
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
-from ..evidence import Argv, Content, Document, Evidence, Failure, Origin
+from ..evidence import Argv, Content, Document, Evidence, Failure, Gpus, Origin
 from ..masking import Masker
 from . import body, json_lines, json_text, metrics_text, shell
 from .file_kinds import unopened, unreadable
@@ -22,6 +24,10 @@ _JSON_LIKE = re.compile(r"""\s*(?:\{|[\[(]\s*[\[({"'])""")
 _TIMED = re.compile(
     r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] "
     r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
+)
+_OF_GPUS = re.compile(
+    r"<nvidia_smi_log|\| NVIDIA-SMI |NVSMI LOG|^[^\n]*\b(?:memory\.(?:total|used|free)|used_gpu_memory|used_memory)\b"
+    r"|^\d+, [^\n]*, \d+ MiB"
 )
 # What llama.cpp prints has no time in builds before 2026; in a terminal's text it stands under its command line.
 _SAID = re.compile(rb"^(?:(?:llama_\w+|llm_load_\w+|print_info|load_tensors): |(?:srv|slot) +\w+: )", re.MULTILINE)
@@ -76,6 +82,8 @@ class _Reader:
     def _short(self, handle: BinaryIO, head: bytes, size: int) -> list[Evidence]:
         """Everything but a log; [] for a log."""
         text = body.without_headers(head.decode("utf-8", errors="replace"))
+        if _OF_GPUS.search(text) and (gpus := self._gpus(handle, size)):
+            return [self.evidence(gpus)]
         if body.looks_like_html(text):
             return [self.evidence(Failure("html", "a web page, not a log, JSON or metrics"))]
         if size > _LARGEST_DOCUMENT:
@@ -84,6 +92,15 @@ class _Reader:
             handle.seek(0)
             text = body.without_headers(handle.read().decode("utf-8", errors="replace"))
         return self._json(text) or self._metrics(text) or self._commands(text, size)
+
+    def _gpus(self, handle: BinaryIO, size: int) -> Gpus | Failure | None:
+        """What nvidia-smi wrote: of many GPUs it is longer than a head."""
+        from .gpu import of_text
+
+        if size > _LARGEST_DOCUMENT:
+            return None
+        handle.seek(0)
+        return of_text(handle.read().decode("utf-8", errors="replace"), self.masker)
 
     def _json(self, text: str) -> list[Evidence]:
         if text.lstrip()[:1] not in ("{", "[", "("):

@@ -79,6 +79,7 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "total_context": _figure(total_context(server)),
         "default_output": _figure(server.default_output),
         "usage": _figures(server.usage),
+        "peaks": _figures(server.peaks),
         "running": _figure(server.running),
         "queues": [{"label": q.label, "waiting": _figure(q.waiting)} for q in server.queues],
         "levels": [_level(level) for level in server.levels],

@@ -80,7 +80,7 @@ def _rows_of(report: Report, part: Deployment, chains: int, workers: int) -> lis
         rows = [
             _row(a, a.chain, _binds(a.chain), shares) for a in report.answers if a.chain and names & set(a.by_server)
         ]
-        whose = f", {model_of(part.workers[0])}" if chains > 1 else ""
+        whose = f", {(part.routers or part.workers)[0].name}" if chains > 1 else ""
         return [(f"Parallel requests, prefill to decode{whose}", rows)]
     titled = [(f"Parallel requests, {s.name}" if workers > 1 else "Parallel requests", s) for s in part.workers]
     return [(title, [_server_row(a, s) for a in report.answers if s.name in a.by_server]) for title, s in titled]
@@ -169,7 +169,7 @@ def usage_rows(server: Server) -> Iterable[tuple[str, str]]:
     """What is in use now, as far as it is known."""
     if server.role is Role.ROUTER:
         return router_usage(server)
-    return (*_worker_usage(server), *host_cache(server))
+    return (*_worker_usage(server), *peaks(server), *host_cache(server))
 
 
 def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
@@ -185,6 +185,14 @@ def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
     yield "in use now", f"{told}; queues: {queues or 'not known'}{at}"
     for level in server.levels:
         yield f"{level.pool} in use", "; ".join(_level(level))
+
+
+def peaks(server: Server) -> Iterable[tuple[str, str]]:
+    """`highest: 31 running, 12 queued, 97% of the pool (the highest that Prometheus saw in 1 h)`"""
+    known = [f for f in server.peaks.values() if f.known]
+    if known:
+        told = ", ".join(f"{f.name} {ratio(f) if f.unit == 'of the pool' else value_of(f)}" for f in known)
+        yield "highest", f"{told} ({known[0].note})"
 
 
 def _level(level: Level) -> Iterable[str]:

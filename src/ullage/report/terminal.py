@@ -10,8 +10,9 @@ from ..figure import Kind
 from ..findings.base import Confidence, Finding, Severity
 from .model import Report
 from .page import Column, Page, Part
-from .rows import Row, consequences, grouped, identity, not_read, rows_of, sums, usage_rows
+from .rows import Row, consequences, grouped, not_read, rows_of, sums, usage_rows
 from .sources import source_lines
+from .topology import LETTERS, tree
 from .words import mark_of, told, value_of, with_unit
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -26,8 +27,8 @@ def print_report(report: Report, *, sources: bool = False, plot: bool | None = N
     page = Page()
     for echo in report.echoes:
         page.say((echo, "dim"))
-    for server in report.deployment.servers:
-        page.say((identity(server), "bold"))
+    for line in tree(report.deployment, letters=page.on_terminal and page.can_show(LETTERS)):
+        page.say((line.lead, "dim"), (line.text, "bold" if line.strong else "dim"), hang=len(line.lead) + 2)
     if report.answers:
         wanted = page.on_terminal and page.width >= _PLOTTED if plot is None else plot
         shows = page.can_show("█░")
@@ -124,6 +125,8 @@ def _facts(server: Server) -> Iterable[tuple[str, str]]:
         if server.role is not Role.PREFILL:
             yield "default output", _default_output(server)
     yield from usage_rows(server)
+    if server.host and server.host.environment:
+        yield "environment", " ".join(f"{name}={value}" for name, value in server.host.environment.items())
     for note in server.notes:
         yield "note", note
 

@@ -1,0 +1,302 @@
+"""What runs on this host, as evidence: processes, their units and logs, what the units would start, and the endpoints.
+
+Nothing is written, and no port is asked that no server found here listens on.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from ..engines import programs
+from ..engines.on_host import CONFIGURED, DOWN, LEFTOVER
+from ..engines.read import COMMANDS
+from ..evidence import Argv, Content, Evidence, Failure, Log, Member, Origin, Process, Unit
+from ..masking import Masker
+from ..observe.at_once import at_once
+from ..observe.host.containers import Container, ContainerRef, container_of, read_container, read_container_log
+from ..observe.host.find import find_servers
+from ..observe.host.journal import read_journal
+from ..observe.host.net_tables import own_addresses
+from ..observe.host.proc import started_at
+from ..observe.host.reach import shown
+from ..observe.host.running import Found, Leftover, Output, Running
+from ..observe.host.unit_files import UnitFiles, read_unit_files
+from ..observe.host.units import UnitName, read_units, unit_of, units_naming
+from ..observe.log_file import LogScan
+
+_TITLE = 80  # letters of a process' title that are shown
+_AT_ONCE = 8
+
+
+class HostView(NamedTuple):
+    """`items`: what was read. `urls`: by URL, whose evidence its answers are. `pages`: the metrics page of a server
+    that has it on a port of its own.
+    """
+
+    items: tuple[Evidence, ...]
+    urls: dict[str, Origin]
+    pages: dict[str, str]
+    processes_seen: int
+
+
+@dataclass
+class _Server:
+    """One server that was found, and what its evidence is filed under."""
+
+    running: Running
+    unit: UnitName | None
+    container: ContainerRef | None
+    urls: tuple[str, ...] = ()
+    items: list[Evidence] = field(default_factory=list)
+
+    @property
+    def origin(self) -> Origin:
+        pid = self.running.main.pid
+        return Origin(self.urls[0] if self.urls else f"pid {pid}", pid=pid, owner=self.running.owner)
+
+
+def look_around(scan: LogScan, masker: Masker, *, history: bool = False) -> HostView:
+    """Everything but the endpoints. `history`: earlier starts of the units too."""
+    found = find_servers(programs)
+    servers = [_server(running) for running in found.servers]
+    units = read_units({s.unit for s in servers if s.unit}, masker)
+    commands = re.compile(COMMANDS)
+    at_once(lambda server: _read(server, _Sources(servers, units, commands, scan, masker, history)), servers, _AT_ONCE)
+    items = [item for server in servers for item in server.items]
+    items += [*_not_readable(found), *_leftovers(found, masker), *_down(units, commands, masker)]
+    pages = {server.urls[0]: page for server in servers if server.urls and (page := _page(server))}
+    urls = {server.urls[0]: server.origin for server in servers if server.urls}
+    return HostView(tuple(items), urls, pages, found.processes_seen)
+
+
+def _server(running: Running) -> _Server:
+    cgroup = running.main.cgroup
+    return _Server(running, unit_of(cgroup), container_of(cgroup), running.urls)
+
+
+class _Sources(NamedTuple):
+    servers: Sequence[_Server]
+    units: dict[UnitName, Evidence]
+    commands: re.Pattern[str]
+    scan: LogScan
+    masker: Masker
+    history: bool
+
+
+def _read(server: _Server, sources: _Sources) -> None:
+    """All evidence of one server, under its origin."""
+    container = read_container(server.container, sources.masker) if server.container else None
+    if isinstance(container, Container) and not server.urls:
+        server.urls = container.urls([(listen.host, listen.port) for listen in server.running.listens])
+    items = [_process(server, container, sources)]
+    if isinstance(container, Failure) and server.container:
+        items.append(_evidence(server, f"{server.container}", "", container))
+    unit = _unit(server, sources)
+    items += [*(_command(server, sources.masker) or _command_of_unit(server, unit)), *unit]
+    items += _log(server, sources)
+    server.items = [item._replace(origin=_filed(server, item)) for item in items]
+
+
+def _filed(server: _Server, item: Evidence) -> Origin:
+    return item.origin if item.topic == _SHARED else server.origin._replace(stream=item.origin.stream)
+
+
+def _evidence(server: _Server, place: str, topic: str, content: Content) -> Evidence:
+    return Evidence(server.origin, place, topic, datetime.now(timezone.utc), content)
+
+
+def _process(server: _Server, container: Container | Failure | None, sources: _Sources) -> Evidence:
+    running, main = server.running, server.running.main
+    unit, masker = server.unit, sources.masker
+    process = Process(
+        main.pid,
+        running.program,
+        started_at(main.start_ticks, datetime.now(timezone.utc)),
+        main.user,
+        tuple(Member(m.pid, _title(m.words, m.title, masker)) for m in running.members),
+        tuple(map(shown, running.listens)),
+        any("not readable" in remark for remark in running.remarks),
+        _hosts(),
+        masker.text(main.cwd),
+        unit.name if unit else "",
+        unit.manager if unit else "",
+        str(server.container or ""),
+        "a network namespace of its own" if running.foreign else "",
+        _output(running.output, masker),
+        tuple(map(masker.text, (*running.remarks, *_container_remarks(container)))),
+    )
+    return _evidence(server, f"pid {main.pid}", "process", process)
+
+
+def _title(words: Sequence[str], title: str, masker: Masker) -> str:
+    text = " ".join(masker.words(words)) or masker.text(title)
+    return text if len(text) <= _TITLE else f"{text[: _TITLE - 3]}..."
+
+
+def _container_remarks(container: Container | Failure | None) -> Iterable[str]:
+    return container.remarks if isinstance(container, Container) else ()
+
+
+def _output(output: Output, masker: Masker) -> str:
+    words = {"journal": "the journal", "null": "/dev/null", "unknown": ""}
+    told = words.get(output.kind, masker.text(output.path) or f"a {output.kind}")
+    return f"{told} ({output.remark})" if output.remark else told
+
+
+def _hosts() -> tuple[str, ...]:
+    """Under which names a server that listens on all addresses is reached."""
+    names = ("localhost", "127.0.0.1", "::1", socket.gethostname().lower())
+    return tuple(dict.fromkeys((*names, *own_addresses(_text("/proc/net/fib_trie")))))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return ""
+
+
+def _command(server: _Server, masker: Masker) -> list[Evidence]:
+    """None where a title is written over it: no flag is known then, which is not the same as none given."""
+    running = server.running
+    words = running.words or running.main.words
+    if len(words) == 1 and "::" in words[0]:
+        return []
+    argv = Argv(masker.words(programs.readable(words)), masker.environment(running.main.environment or {}))
+    return [_evidence(server, f"command line of pid {running.main.pid}", "", argv)]
+
+
+def _command_of_unit(server: _Server, unit: Sequence[Evidence]) -> list[Evidence]:
+    """In its stead, the command that the unit's files hold, where none of them is younger than the process."""
+    began = started_at(server.running.main.start_ticks, datetime.now(timezone.utc))
+    files = [file for item in unit if isinstance(item.content, Unit) for file in item.content.files]
+    if began is None or not files or any(file.changed_at is None or file.changed_at > began for file in files):
+        return []
+    remark = "its command line is written over by its title: the flags are those of its unit's files"
+    return [item._replace(topic="", remark=remark) for item in unit if item.topic == CONFIGURED]
+
+
+def _unit(server: _Server, sources: _Sources) -> list[Evidence]:
+    """The unit as it is loaded with the files that decide, and what they would start now."""
+    loaded = sources.units.get(server.unit) if server.unit else None
+    if server.unit is None or loaded is None:
+        return []
+    if not isinstance(loaded.content, Unit):
+        return [loaded]
+    paths = [file.path for file in loaded.content.files]
+    files = read_unit_files(server.unit, paths, sources.commands, sources.masker)
+    unit = loaded.content._replace(files=files.files or loaded.content.files)
+    return [loaded._replace(topic="unit", content=unit), *_configured(server, files)]
+
+
+def _configured(server: _Server, files: UnitFiles) -> list[Evidence]:
+    """The command that is this server's: of several that a script starts, the one with its port."""
+    told = [item for item in files.evidence if isinstance(item.content, Argv)]
+    failed = [item for item in files.evidence if item.failed]
+    of_program = [item for item in told if _program(item) == server.running.program]
+    port = _flag(server.running.words or server.running.main.words, "--port")
+    same = [
+        item for item in of_program if isinstance(item.content, Argv) and _flag(item.content.words, "--port") == port
+    ]
+    fits = of_program if len(of_program) == 1 else same
+    return [item._replace(topic=CONFIGURED) for item in fits[:1]] or failed
+
+
+def _program(item: Evidence) -> str:
+    return programs.program_of(item.content.words) if isinstance(item.content, Argv) else ""
+
+
+def _flag(words: Sequence[str], name: str) -> str:
+    """The value of a flag, "" where it is not given."""
+    for n, word in enumerate(words):
+        if word == name:
+            return words[n + 1] if n + 1 < len(words) else ""
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+_SHARED = "shared log"  # topic of a log that several servers write into: what it says tells whose it is
+
+
+def _log(server: _Server, sources: _Sources) -> list[Evidence]:
+    """Its log, from wherever its output goes."""
+    if server.container is not None:
+        return read_container_log(server.container, sources.scan, sources.masker)
+    outputs = [output for output in (server.running.errors, server.running.output) if output]
+    logs = [item for output in outputs for item in _of_output(server, output, sources)]
+    kept = [item for item in logs if not isinstance(item.content, Log) or item.content.lines]
+    return kept or logs[:1]
+
+
+def _of_output(server: _Server, output: Output, sources: _Sources) -> list[Evidence]:
+    if output.kind == "journal" and server.unit is not None:
+        return _journal(server, server.unit, sources)
+    if output.kind == "file" or (output.kind == "pipe" and output.path):
+        return _file(server, output.path, sources)
+    return []
+
+
+def _journal(server: _Server, unit: UnitName, sources: _Sources) -> list[Evidence]:
+    loaded = sources.units.get(unit)
+    invocation = loaded.content.invocation if loaded and isinstance(loaded.content, Unit) else ""
+    alone = sum(other.unit == unit for other in sources.servers) == 1
+    running = server.running
+    pids = () if alone else (running.main.pid, *(member.pid for member in running.members))
+    return read_journal(unit, invocation, pids, sources.scan, sources.masker, history=sources.history)
+
+
+def _file(server: _Server, path: str, sources: _Sources) -> list[Evidence]:
+    from ..observe.files import read_file
+
+    writers = [s for s in sources.servers if path in (o.path for o in (s.running.output, s.running.errors) if o)]
+    if len(writers) > 1 and writers[0] is not server:
+        return []
+    found = read_file(path, sources.scan, sources.masker, sources.commands)
+    logs = [item for item in found if isinstance(item.content, Log | Failure)]
+    return [item._replace(topic=_SHARED) for item in logs] if len(writers) > 1 else logs
+
+
+def _page(server: _Server) -> str:
+    """The metrics page of a router, which has a port of its own, where it listens on that."""
+    running = server.running
+    if running.program != "sglang-router" or not server.urls:
+        return ""
+    door = programs.door_of(running.program, running.words or running.main.words, running.main.environment or {})
+    port = next((listen.port for listen in running.listens if listen.port in door.others), None)
+    host = re.sub(r":\d+$", "", server.urls[0])
+    return f"{host}:{port}/metrics" if port else ""
+
+
+def _not_readable(found: Found) -> list[Evidence]:
+    now = datetime.now(timezone.utc)
+    return [
+        Evidence(Origin("this host"), line.what, "", now, Failure("no rights", line.reason, line.fix))
+        for line in found.unreadable
+    ]
+
+
+def _leftovers(found: Found, masker: Masker) -> list[Evidence]:
+    return [_leftover(family, masker) for family in found.leftovers]
+
+
+def _leftover(family: Leftover, masker: Masker) -> Evidence:
+    first, *others = family.processes
+    now = datetime.now(timezone.utc)
+    members = tuple(Member(p.pid, _title(p.words, p.title, masker)) for p in others)
+    process = Process(first.pid, family.program, started_at(first.start_ticks, now), first.user, members)
+    return Evidence(Origin(f"pid {first.pid}"), f"pid {first.pid}", LEFTOVER, now, process)
+
+
+def _down(units: dict[UnitName, Evidence], commands: re.Pattern[str], masker: Masker) -> list[Evidence]:
+    """Units whose server ends as soon as it began: no process of theirs may be there to be found."""
+    from ..observe.host.units import managers
+
+    named = units_naming(commands, masker, managers())
+    return [item._replace(topic=DOWN) for name, item in named.items() if name not in units and not item.failed]
