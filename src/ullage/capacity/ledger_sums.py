@@ -22,12 +22,13 @@ def in_bytes(figure: Figure, name: str = "") -> Figure:
     """A printed size as bytes, with the range that its rounding leaves. A sum that was made of printed sizes is made
     again of them. (SGLang's "GB" is GiB.)
     """
+    name = name or figure.name.replace("_gib", "").replace("_mib", "")
     if _is_sum(figure):
-        return added(name or figure.name, [in_bytes(part) for part in figure.inputs], figure.note)
+        return added(name, [in_bytes(part) for part in figure.inputs], figure.note)
     size, half = _SIZES[figure.unit], _HALF_STEPS[figure.unit]
     low, high = math.floor((figure.least - half) * size), math.ceil((figure.most + half) * size)
     value = round(figure.number * size)
-    found = derived(name or figure.name, value, "bytes", (figure,), _ROUNDED if half else figure.note)
+    found = derived(name, value, "bytes", (figure,), _ROUNDED if half else figure.note)
     return found.between(max(0, low) if value >= 0 else low, high)
 
 

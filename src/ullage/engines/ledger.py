@@ -37,10 +37,15 @@ def accounts_of(
     """Of every worker; and the GPUs that no server here is known to use. `margin`: bytes that are to be left free."""
     cards = cards_of(items)
     workers = [s for s in servers if s.role is not Role.ROUTER and s.engine in _MODULES]
-    placed = on_cards({s.name: _module(s, "ledger").ledgers(s) for s in workers}, workers, cards)
+    placed = on_cards({s.name: _ledgers(s) for s in workers}, workers, cards)
     accounts = [Account(s, tuple(placed[s.name]), _tap(s, placed[s.name], margin)) for s in workers]
     accounts = [account._replace(tap=_with_others(account, workers)) for account in accounts]
     return accounts, unserved(cards, [led for found in placed.values() for led in found])
+
+
+def _ledgers(server: Server) -> list[Ledger]:
+    """Those that tell anything."""
+    return [led for led in _module(server, "ledger").ledgers(server) if led.parts or led.whole.known]
 
 
 def _tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:

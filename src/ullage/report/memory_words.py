@@ -9,6 +9,7 @@ from ..figure import Figure, Kind
 from ..units import GIB, MIB
 
 _TELLING = 0.0101  # of a unit: a range wider than what one printed figure leaves open is told
+_LARGE = 4 * GIB
 _SIZES = ("GiB", "MiB", "bytes", "GB")
 
 
@@ -34,9 +35,9 @@ class Scale(NamedTuple):
 
 
 def scale_of(ledger: Ledger) -> Scale:
-    """GiB, or MiB for a device of which nothing is as large."""
+    """GiB, or MiB where the largest line is small."""
     sizes = [part.size.number for part in ledger.parts] + ([ledger.whole.number] if ledger.whole.known else [])
-    return Scale("GiB", GIB) if max(sizes, default=GIB) >= GIB else Scale("MiB", MIB)
+    return Scale("GiB", GIB) if max(sizes, default=_LARGE) >= _LARGE else Scale("MiB", MIB)
 
 
 def is_reckoned(figure: Figure) -> bool:

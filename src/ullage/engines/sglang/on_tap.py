@@ -202,7 +202,7 @@ def _with_settings(found: OnTap, identity: Identity, left: Figure, margin: int) 
     now = float(identity.fraction.number)
     best = min(max(hundredths(now + (left.number - margin) / identity.before.number), 0.01), 0.99)
     chosen = _setting(identity, left, best)
-    if not chosen.pool.number or chosen.left.number < min(margin, left.number):
+    if not chosen.pool.number or chosen.left.most < margin:
         return found._replace(unknown=NO_SETTING)
     return found._replace(
         best=chosen, settings=tuple(_setting(identity, left, value) for value in fractions_between(now, best))
