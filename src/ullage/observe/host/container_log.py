@@ -62,14 +62,14 @@ def _lines(container: Container, scan: LogScan, masker: Masker) -> tuple[list[Li
         return head
     if not head.lines and head.said:
         return failure(container.ref, head.said, masker.text(head.said))
-    if not head.lines and head.late:
-        return late(container.ref, TIME_LIMIT_S)
-    gaps = _begin(container, head.lines)
+    gaps = _begin(container, head.lines) if head.lines or head.whole else []
     if head.whole:
         return head.lines, gaps
     tail = _part(container, ["--tail", str(TAIL_LINES)], scan.start_bytes)
     further, gap = ([], "") if isinstance(tail, Failure) else _beyond(head, tail)
-    late_gap = f"{container.ref.runtime} logs gave no more within {TIME_LIMIT_S:g} s" if head.late else ""
+    if not head.lines and not further:
+        return late(container.ref, TIME_LIMIT_S)
+    late_gap = f"{container.ref.runtime} logs gave no more of its begin within {TIME_LIMIT_S:g} s" if head.late else ""
     return [*head.lines, *further], [*gaps, *filter(None, (gap, late_gap))]
 
 
