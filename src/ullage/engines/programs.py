@@ -79,6 +79,7 @@ _KINDS = {
         r"SGL(?:ANG)?_",
     ),
 }
+_PROGRAMS = {name: (program, subs) for program, kind in _KINDS.items() for name, subs in kind.programs.items()}
 # Titles of processes that are a server themselves, whose command line is lost under them.
 _TITLED = {"sglang::server": "SGLang", "sglang::router": "sglang-router"}
 # vLLM lets its users choose what stands before the colons (VLLM_PROCESS_NAME_PREFIX).
@@ -102,7 +103,7 @@ def program_of(words: Sequence[str]) -> str:
 
 def title_of(title: str) -> str:
     """The server that a process belongs to by the title that it set: `sglang::scheduler_TP0`, `VLLM::EngineCore`."""
-    return next((program for pattern, program in _TITLES if pattern.match(title)), "")
+    return next((program for pattern, program in _TITLES if pattern.match(title)), "") if "::" in title else ""
 
 
 def command_of(words: Sequence[str]) -> Command:
@@ -145,14 +146,12 @@ def door_of(program: str, words: Sequence[str], environment: Mapping[str, str]) 
 def _entry_point(words: Sequence[str], place: int) -> Command:
     """A program by its own name, with the subcommand that makes it a server."""
     name = _name(words[place]) if place < len(words) else ""
+    if name not in _PROGRAMS and not _LLAMA_SERVER.fullmatch(name):
+        return Command("", 0)
     if _QUESTIONS & set(words[place + 1 : place + 3]):
         return Command("", 0)
-    if _LLAMA_SERVER.fullmatch(name):
-        return Command("llama.cpp", place + 1)
-    for program, kind in _KINDS.items():
-        if name in kind.programs:
-            return _with_subcommand(program, kind.programs[name], words, place)
-    return Command("", 0)
+    program, subcommands = _PROGRAMS.get(name, ("llama.cpp", ()))
+    return _with_subcommand(program, subcommands, words, place)
 
 
 def _module(words: Sequence[str], place: int, module: str) -> Command:

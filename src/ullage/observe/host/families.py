@@ -28,18 +28,39 @@ def families(
     command lines one? A server that forked has its own line again as a child.
     """
     mains = {pid: program for pid, (program, words) in servers.items() if not _repeats(pid, servers, table, same)}
-    members: dict[int, list[int]] = {pid: [] for pid in mains}
+    members = _below(mains, table)
+    taken = {pid for pids in members.values() for pid in pids}
+    orphans = {pid: titled[pid] for pid in titled if pid not in taken and pid in table and table[pid].state not in "ZX"}
     lost: dict[tuple[str, int, int], list[int]] = {}
-    for pid in sorted(table):
-        if pid in mains:
-            continue
-        main = _nearest(pid, mains, table) or _beside(pid, titled.get(pid, ""), mains, table)
-        if main:
-            members[main].append(pid)
-        elif pid in titled and table[pid].state not in "ZX":
-            lost.setdefault((titled[pid], table[pid].session, table[pid].pgid), []).append(pid)
-    found = [Family(program, pid, tuple(members[pid])) for pid, program in sorted(mains.items())]
-    return found, [Family(program, 0, tuple(pids)) for (program, _, _), pids in lost.items()]
+    for pid, below in _below(orphans, table).items():
+        group = (titled[pid], table[pid].session, table[pid].pgid)
+        main = _beside(pid, titled[pid], mains, table)
+        (members[main] if main else lost.setdefault(group, [])).extend((pid, *below))
+    found = [Family(program, pid, tuple(sorted(members[pid]))) for pid, program in sorted(mains.items())]
+    return found, [Family(program, 0, tuple(sorted(pids))) for (program, _, _), pids in lost.items()]
+
+
+def _below(tops: Mapping[int, str], table: Mapping[int, Stat]) -> dict[int, list[int]]:
+    """By process, all that descends from it without descending from another of these that does."""
+    children: dict[int, list[int]] = {}
+    for pid, process in table.items():
+        children.setdefault(process.ppid, []).append(pid)
+    seen = set(tops)
+    found: dict[int, list[int]] = {top: [] for top in tops}
+    for top, below in found.items():
+        rest = [top] if top in table else []
+        while rest:
+            parent = table[rest.pop()]
+            own = [c for c in children.get(parent.pid, ()) if c not in seen and _is_child(table[c], parent)]
+            seen.update(own)
+            below += own
+            rest += own
+    return found
+
+
+def _is_child(process: Stat, parent: Stat) -> bool:
+    """A parent is older than its child: where it is not, the pid was given out again while we read."""
+    return process.ppid == parent.pid and process.start_ticks >= parent.start_ticks
 
 
 def _repeats(
@@ -56,14 +77,12 @@ def _repeats(
 
 
 def _nearest(pid: int, among: Mapping[int, object], table: Mapping[int, Stat]) -> int:
-    """The closest of a process' ancestors that is one of these, 0 for none. A parent is older than its child: where it
-    is not, the pid was given out again while we read.
-    """
+    """The closest of a process' ancestors that is one of these, 0 for none."""
     seen = {pid}
     child = table.get(pid)
     while child and child.ppid not in seen:
         parent = table.get(child.ppid)
-        if parent is None or parent.start_ticks > child.start_ticks:
+        if parent is None or not _is_child(child, parent):
             return 0
         if parent.pid in among:
             return parent.pid
