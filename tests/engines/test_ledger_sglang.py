@@ -93,8 +93,8 @@ def test_the_best_leaves_the_margin_and_one_hundredth_more_does_not() -> None:
 
 
 def test_starts_and_servers_lie_on_one_line() -> None:
-    """0.83 and 0.85 of one log, 0.78 and 0.80 of another. (M was fitted to 0.78 and 0.83, and 0.85 was reckoned by it, so
-    that only 0.80 is a check of the formula; the others are of the arithmetic.)
+    """0.83 and 0.85 of one log, 0.78 and 0.80 of another. (M was fitted to 0.78 and 0.83, and 0.85 was reckoned with
+    it, so that only 0.80 is a check of the formula; the others are of the arithmetic.)
     """
     decode, prefill = sorted(of_story("decode.log", "prefill.log"), key=lambda found: found.server.role.value)
     checks = {check.of.rpartition(" at ")[2]: check for check in (*decode.tap.checks[1:], *prefill.tap.checks[1:])}
