@@ -135,3 +135,11 @@ def test_what_the_driver_does_not_tell_is_not_zero() -> None:
 def test_a_card_that_two_items_tell_of_is_one() -> None:
     _, unserved = one(driver(gpu(0, told=False)), driver(gpu(0, told=False), step=1))
     assert unserved == []
+
+
+def test_total_and_use_alone_tell_what_is_idle_at_most() -> None:
+    """The table of a bare nvidia-smi has neither what is free nor what the driver keeps."""
+    bare = Gpu(0, "A10", "", 23_028 * MIB, 7_712 * MIB, None)
+    _, [led] = of_decode(driver(bare, *(gpu(n + 4, scheduler(n, 100 + n)) for n in range(4))))
+    assert {part.name: part.size.number // MIB for part in led.parts} == {"in use": 7_712, "idle": 15_316}
+    assert "at most" in led.parts[1].size.note

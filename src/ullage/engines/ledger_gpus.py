@@ -15,6 +15,7 @@ from .server import Server
 _PROGRAMS = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": r"llama[-_]server|ollama"}
 _REST = ("before the engine began", "outside the share")  # what the card itself tells better
 _CONTEXT = "total - driver - other processes - what was free when the engine began"
+_AT_MOST = "total - used: at most, for what the driver keeps is not told apart"
 _NO_FREE = "the driver does not tell what is free"
 _BY_NAME = "its processes on the GPUs were told by their names, for the pids are not part of the evidence"
 _BY_ORDER = "which GPUs are its own is assumed by their order: no pid, name or CUDA_VISIBLE_DEVICES tells"
@@ -40,6 +41,16 @@ class Card(NamedTuple):
         source = Source(self.item.place, f"GPU {self.gpu.number} {name}")
         figure = read(name, value, "bytes", source, at=self.item.observed_at)
         return figure.between(value - self.step // 2, value + self.step // 2) if self.step > 1 else figure
+
+    @property
+    def idle(self) -> Figure:
+        """What is free; where only total and use are told (the table of a bare nvidia-smi), the difference."""
+        free = self.size("idle", self.gpu.free_bytes)
+        total, used = self.size("total", self.gpu.total_bytes), self.size("used", self.gpu.used_bytes)
+        if free.known or not (total.known and used.known):
+            return free
+        kept = [figure for figure in (self.size("driver", self.gpu.reserved_bytes),) if figure.known]
+        return less("idle", total, [used, *kept], "total - used" if kept else _AT_MOST)
 
 
 class Claim(NamedTuple):
@@ -177,7 +188,7 @@ def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
     fixed = [*_driver(card), *_others(card, claim.pids)]
     own = [part for part in base.parts if not part.free and part.name not in _REST]
     context = _context(base, whole, fixed)
-    idle = card.size("idle", card.gpu.free_bytes)
+    idle = card.idle
     free = [Part("idle", idle, free=True)] if idle.known else []
     rank = f", {base.device}" if re.search(r"\d", base.device) and "each" not in base.device else ""
     return Ledger(
@@ -229,8 +240,10 @@ def _held(card: Card, pids: frozenset[int]) -> Figure | None:
 
 
 def _bare(card: Card) -> Ledger:
-    """A card of which no server was found."""
-    idle = card.size("idle", card.gpu.free_bytes)
-    parts = [*_driver(card), *_others(card, frozenset()), *([Part("idle", idle, free=True)] if idle.known else [])]
+    """A card of which no server was found: what is in use, as far as its processes are told, and what is idle."""
+    others, idle, used = [*_others(card, frozenset())], card.idle, card.size("used", card.gpu.used_bytes)
+    if used.known and not others:
+        others = [Part("in use", used, why="by whom is not told")]
+    parts = [*_driver(card), *others, *([Part("idle", idle, free=True)] if idle.known else [])]
     remarks = (_UNTOLD,) if card.gpu.processes is None else ()
     return Ledger(card.name, card.size("total", card.gpu.total_bytes), tuple(parts), remarks=remarks)
