@@ -6,30 +6,28 @@ Nothing is written, and no port is asked that no server found here listens on.
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ..engines import programs
-from ..engines.on_host import CONFIGURED, DOWN, LEFTOVER
+from ..engines.on_host import CONFIGURED, DOWN
 from ..engines.read import COMMANDS
-from ..evidence import Argv, Content, Evidence, Failure, Log, Member, Origin, Process, Unit
+from ..evidence import Argv, Content, Evidence, Failure, Log, Origin, Process, Unit
 from ..masking import Masker
 from ..observe.at_once import at_once
-from ..observe.host.containers import Container, ContainerRef, container_of, read_container, read_container_log
+from ..observe.host.container_ref import ContainerRef, remark_of
+from ..observe.host.containers import Container, container_of, read_container, read_container_log
+from ..observe.host.evidence import left_over, not_readable, process_of
 from ..observe.host.find import find_servers
 from ..observe.host.journal import read_journal
-from ..observe.host.net_tables import own_addresses
 from ..observe.host.proc import started_at
-from ..observe.host.reach import shown
-from ..observe.host.running import Found, Leftover, Output, Running
+from ..observe.host.running import Output, Running
 from ..observe.host.unit_files import UnitFiles, read_unit_files
 from ..observe.host.units import UnitName, read_units, unit_of, units_naming
 from ..observe.log_file import LogScan
 
-_TITLE = 80  # letters of a process' title that are shown
 _AT_ONCE = 8
 
 
@@ -63,15 +61,27 @@ class _Server:
 def look_around(scan: LogScan, masker: Masker, *, history: bool = False) -> HostView:
     """Everything but the endpoints. `history`: earlier starts of the units too."""
     found = find_servers(programs)
-    servers = [_server(running) for running in found.servers]
+    servers = _each_at_its_own(map(_server, found.servers))
     units = read_units({s.unit for s in servers if s.unit}, masker)
     commands = re.compile(COMMANDS)
     at_once(lambda server: _read(server, _Sources(servers, units, commands, scan, masker, history)), servers, _AT_ONCE)
     items = [item for server in servers for item in server.items]
-    items += [*_not_readable(found), *_leftovers(found, masker), *_down(units, commands, masker)]
+    told = {s.running.main.pid for s in servers if any(item.remark == _OF_UNIT for item in s.items)}
+    items += [*not_readable(found, told), *(left_over(family, masker) for family in found.leftovers)]
+    items += _down(units, commands, masker)
     pages = {server.urls[0]: page for server in servers if server.urls and (page := _page(server))}
     urls = {server.urls[0]: server.origin for server in servers if server.urls}
     return HostView(tuple(items), urls, pages, found.processes_seen)
+
+
+def _each_at_its_own(servers: Iterable[_Server]) -> list[_Server]:
+    """Of two that would be reached at one URL, as far as can be read, the first."""
+    taken: set[str] = set()
+    every = list(servers)
+    for server in every:
+        server.urls = tuple(url for url in server.urls[:1] if url not in taken)
+        taken.update(server.urls)
+    return every
 
 
 def _server(running: Running) -> _Server:
@@ -93,12 +103,13 @@ def _read(server: _Server, sources: _Sources) -> None:
     container = read_container(server.container, sources.masker) if server.container else None
     if isinstance(container, Container) and not server.urls:
         server.urls = container.urls([(listen.host, listen.port) for listen in server.running.listens])
-    items = [_process(server, container, sources)]
+    process = _process(server, container, sources.masker)
+    items = [_evidence(server, f"pid {process.pid}", "process", process)]
     if isinstance(container, Failure) and server.container:
         items.append(_evidence(server, f"{server.container}", "", container))
     unit = _unit(server, sources)
     items += [*(_command(server, sources.masker) or _command_of_unit(server, unit)), *unit]
-    items += _log(server, sources)
+    items += _log(server, container, sources)
     server.items = [item._replace(origin=_filed(server, item)) for item in items]
 
 
@@ -106,60 +117,25 @@ def _filed(server: _Server, item: Evidence) -> Origin:
     return item.origin if item.topic == _SHARED else server.origin._replace(stream=item.origin.stream)
 
 
+def _process(server: _Server, container: Container | Failure | None, masker: Masker) -> Process:
+    unit = server.unit
+    outside = remark_of(server.running.main.cgroup)
+    remarks = [outside] * bool(outside) + [*(container.remarks if isinstance(container, Container) else ())]
+    return process_of(server.running, remarks, masker)._replace(
+        unit=unit.name if unit else "",
+        manager=unit.manager if unit else "",
+        container=_shown(server.container, container),
+    )
+
+
+def _shown(ref: ContainerRef | None, container: Container | Failure | None) -> str:
+    if ref is None:
+        return ""
+    return f"{ref.runtime} {container.name}" if isinstance(container, Container) and container.name else str(ref)
+
+
 def _evidence(server: _Server, place: str, topic: str, content: Content) -> Evidence:
     return Evidence(server.origin, place, topic, datetime.now(timezone.utc), content)
-
-
-def _process(server: _Server, container: Container | Failure | None, sources: _Sources) -> Evidence:
-    running, main = server.running, server.running.main
-    unit, masker = server.unit, sources.masker
-    process = Process(
-        main.pid,
-        running.program,
-        started_at(main.start_ticks, datetime.now(timezone.utc)),
-        main.user,
-        tuple(Member(m.pid, _title(m.words, m.title, masker)) for m in running.members),
-        tuple(map(shown, running.listens)),
-        any("not readable" in remark for remark in running.remarks),
-        _hosts(),
-        masker.text(main.cwd),
-        unit.name if unit else "",
-        unit.manager if unit else "",
-        str(server.container or ""),
-        "a network namespace of its own" if running.foreign else "",
-        _output(running.output, masker),
-        tuple(map(masker.text, (*running.remarks, *_container_remarks(container)))),
-    )
-    return _evidence(server, f"pid {main.pid}", "process", process)
-
-
-def _title(words: Sequence[str], title: str, masker: Masker) -> str:
-    text = " ".join(masker.words(words)) or masker.text(title)
-    return text if len(text) <= _TITLE else f"{text[: _TITLE - 3]}..."
-
-
-def _container_remarks(container: Container | Failure | None) -> Iterable[str]:
-    return container.remarks if isinstance(container, Container) else ()
-
-
-def _output(output: Output, masker: Masker) -> str:
-    words = {"journal": "the journal", "null": "/dev/null", "unknown": ""}
-    told = words.get(output.kind, masker.text(output.path) or f"a {output.kind}")
-    return f"{told} ({output.remark})" if output.remark else told
-
-
-def _hosts() -> tuple[str, ...]:
-    """Under which names a server that listens on all addresses is reached."""
-    names = ("localhost", "127.0.0.1", "::1", socket.gethostname().lower())
-    return tuple(dict.fromkeys((*names, *own_addresses(_text("/proc/net/fib_trie")))))
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as handle:
-            return handle.read()
-    except OSError:
-        return ""
 
 
 def _command(server: _Server, masker: Masker) -> list[Evidence]:
@@ -178,8 +154,7 @@ def _command_of_unit(server: _Server, unit: Sequence[Evidence]) -> list[Evidence
     files = [file for item in unit if isinstance(item.content, Unit) for file in item.content.files]
     if began is None or not files or any(file.changed_at is None or file.changed_at > began for file in files):
         return []
-    remark = "its command line is written over by its title: the flags are those of its unit's files"
-    return [item._replace(topic="", remark=remark) for item in unit if item.topic == CONFIGURED]
+    return [item._replace(topic="", remark=_OF_UNIT) for item in unit if item.topic == CONFIGURED]
 
 
 def _unit(server: _Server, sources: _Sources) -> list[Evidence]:
@@ -205,7 +180,18 @@ def _configured(server: _Server, files: UnitFiles) -> list[Evidence]:
         item for item in of_program if isinstance(item.content, Argv) and _flag(item.content.words, "--port") == port
     ]
     fits = of_program if len(of_program) == 1 else same
-    return [item._replace(topic=CONFIGURED) for item in fits[:1]] or failed
+    return [_of_interest(item, server)._replace(topic=CONFIGURED) for item in fits[:1]] or failed
+
+
+def _of_interest(item: Evidence, server: _Server) -> Evidence:
+    """Without variables that do not bear on a server."""
+    kept = programs.environment_of(server.running.program)
+    content = item.content
+    if not isinstance(content, Argv):
+        return item
+    words = programs.readable(content.words)
+    environment = {name: value for name, value in content.environment.items() if kept.match(name)}
+    return item._replace(content=Argv(words, environment))
 
 
 def _program(item: Evidence) -> str:
@@ -222,13 +208,15 @@ def _flag(words: Sequence[str], name: str) -> str:
     return ""
 
 
+_OF_UNIT = "its command line is written over by its title: the flags are those of its unit's files"
 _SHARED = "shared log"  # topic of a log that several servers write into: what it says tells whose it is
 
 
-def _log(server: _Server, sources: _Sources) -> list[Evidence]:
+def _log(server: _Server, container: Container | Failure | None, sources: _Sources) -> list[Evidence]:
     """Its log, from wherever its output goes."""
     if server.container is not None:
-        return read_container_log(server.container, sources.scan, sources.masker)
+        known = container if isinstance(container, Container) else None
+        return read_container_log(server.container, sources.scan, sources.masker, known)
     outputs = [output for output in (server.running.errors, server.running.output) if output]
     logs = [item for output in outputs for item in _of_output(server, output, sources)]
     kept = [item for item in logs if not isinstance(item.content, Log) or item.content.lines]
@@ -236,7 +224,7 @@ def _log(server: _Server, sources: _Sources) -> list[Evidence]:
 
 
 def _of_output(server: _Server, output: Output, sources: _Sources) -> list[Evidence]:
-    if output.kind == "journal" and server.unit is not None:
+    if output.kind in ("journal", "unknown") and server.unit is not None:
         return _journal(server, server.unit, sources)
     if output.kind == "file" or (output.kind == "pipe" and output.path):
         return _file(server, output.path, sources)
@@ -272,26 +260,6 @@ def _page(server: _Server) -> str:
     port = next((listen.port for listen in running.listens if listen.port in door.others), None)
     host = re.sub(r":\d+$", "", server.urls[0])
     return f"{host}:{port}/metrics" if port else ""
-
-
-def _not_readable(found: Found) -> list[Evidence]:
-    now = datetime.now(timezone.utc)
-    return [
-        Evidence(Origin("this host"), line.what, "", now, Failure("no rights", line.reason, line.fix))
-        for line in found.unreadable
-    ]
-
-
-def _leftovers(found: Found, masker: Masker) -> list[Evidence]:
-    return [_leftover(family, masker) for family in found.leftovers]
-
-
-def _leftover(family: Leftover, masker: Masker) -> Evidence:
-    first, *others = family.processes
-    now = datetime.now(timezone.utc)
-    members = tuple(Member(p.pid, _title(p.words, p.title, masker)) for p in others)
-    process = Process(first.pid, family.program, started_at(first.start_ticks, now), first.user, members)
-    return Evidence(Origin(f"pid {first.pid}"), f"pid {first.pid}", LEFTOVER, now, process)
 
 
 def _down(units: dict[UnitName, Evidence], commands: re.Pattern[str], masker: Masker) -> list[Evidence]:

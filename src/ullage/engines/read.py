@@ -47,7 +47,7 @@ ENDPOINTS_OF = {
 COMMANDS = (
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"
     r"|(?:^|/)smg(?:\s|$)|\bvllm serve\b|vllm\.entrypoints|llama[-_]server(?!:|\.service)|llama\.cpp:\S*server"
-    r"|llama\.cpp:full\S* (?:--server|-s)\b|(?:^|[\s/])llama(?:\.exe)? serve\b"
+    r"|llama\.cpp:full\S* (?:--server|-s)\b|(?:^|[\s/])llama(?:\.exe)? serve\b|\bullage[./]tank[./]worker\b"
 )
 _ENGINES = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": "llamacpp"}
 

@@ -36,7 +36,7 @@ SIGNS = (
         frozenset(["internal_states", "mem_fraction_static", "is_generation", "dp_rank"]),
         frozenset(),
         r"server_args=|ax_total_num_token|#running-req|#queue-req|Load weight (?:begin|end)|#tokens: \d",
-        r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b",
+        r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|\bullage[./]tank[./]worker\b",
     ),
     Signs(
         "vLLM",

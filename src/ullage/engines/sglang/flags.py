@@ -28,7 +28,9 @@ _NAMES = {
 
 def is_sglang(words: Sequence[str]) -> bool:
     joined = list(words)
-    return any("sglang.launch_server" in w or w.endswith("sglang/launch_server.py") for w in joined) or any(
+    modules = ("sglang.launch_server", "ullage.tank.worker")  # the tank has SGLang's flags
+    scripts = ("sglang/launch_server.py", "ullage/tank/worker.py")
+    return any(any(m in w for m in modules) or w.endswith(scripts) for w in joined) or any(
         w.rsplit("/", 1)[-1] == "sglang" and after == "serve" for w, after in pairwise(joined)
     )
 

@@ -1,0 +1,92 @@
+"""A server on this host as evidence: masked, so that it may be shown."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Collection, Sequence
+from datetime import datetime, timezone
+
+from ...evidence import Evidence, Failure, Member, Origin, Process
+from ...masking import Masker
+from .net_tables import own_addresses
+from .proc import started_at
+from .reach import shown
+from .running import Found, Leftover, Output, Running, Unreadable
+
+LEFTOVER = "leftover"  # topic of processes whose server is gone
+_TITLE = 80  # letters of a process' title that are shown
+
+
+def process_of(running: Running, remarks: Sequence[str], masker: Masker) -> Process:
+    """Without its unit and its container, which are not read from the process table."""
+    main = running.main
+    return Process(
+        main.pid,
+        running.program,
+        started_at(main.start_ticks, datetime.now(timezone.utc)),
+        main.user,
+        tuple(Member(m.pid, _title(m.words, m.title, masker)) for m in running.members),
+        tuple(map(shown, running.listens)),
+        any("not readable" in remark for remark in running.remarks),
+        _hosts(),
+        masker.text(main.cwd),
+        network="a network namespace of its own" if running.foreign else "",
+        output=_output(running.output, masker),
+        remarks=tuple(map(masker.text, (*running.remarks, *remarks))),
+    )
+
+
+def not_readable(found: Found, told: Collection[int]) -> list[Evidence]:
+    """One line where one command would fix it all. `told`: pids whose flags are known from their units."""
+    lines = [line for line in found.unreadable if not (_is_of_flags(line) and _pid_in(line.what) in told)]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        alike.setdefault((line.reason, line.fix), []).append(line.what)
+    now = datetime.now(timezone.utc)
+    return [
+        Evidence(Origin(", ".join(what)), ", ".join(what), "", now, Failure("no rights", *why))
+        for why, what in alike.items()
+    ]
+
+
+def left_over(family: Leftover, masker: Masker) -> Evidence:
+    first, *others = family.processes
+    now = datetime.now(timezone.utc)
+    members = tuple(Member(p.pid, _title(p.words, p.title, masker)) for p in others)
+    process = Process(first.pid, family.program, started_at(first.start_ticks, now), first.user, members)
+    return Evidence(Origin(f"pid {first.pid}"), f"pid {first.pid}", LEFTOVER, now, process)
+
+
+def _is_of_flags(line: Unreadable) -> bool:
+    return line.what.startswith("the flags")
+
+
+def _pid_in(text: str) -> int:
+    match = re.search(r"\bpid (\d+)", text)
+    return int(match[1]) if match else 0
+
+
+def _title(words: Sequence[str], title: str, masker: Masker) -> str:
+    text = " ".join(masker.words(words)) or masker.text(title)
+    return text if len(text) <= _TITLE else f"{text[: _TITLE - 3]}..."
+
+
+def _output(output: Output, masker: Masker) -> str:
+    words = {"journal": "the journal", "null": "/dev/null", "unknown": ""}
+    told = words.get(output.kind, masker.text(output.path) or f"a {output.kind}")
+    return f"{told} ({output.remark})" if output.remark else told
+
+
+def _hosts() -> tuple[str, ...]:
+    """Under which names a server that listens on all addresses is reached."""
+    names = ("localhost", "127.0.0.1", "::1", socket.gethostname().lower())
+    return tuple(dict.fromkeys((*names, *own_addresses(_text("/proc/net/fib_trie")))))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return ""
