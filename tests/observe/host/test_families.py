@@ -27,10 +27,10 @@ def test_every_process_belongs_to_one_server_at_most(
     table = {stat.pid: stat for stat in stats}
     titled = {pid: program for pid, program in titled.items() if pid not in servers}
     found, left = families(servers, titled, table, same)
-    placed = [pid for family in (*found, *left) for pid in (family.main, *family.members) if pid]
+    placed = [pid for family in (*found, *left) for pid in family.members] + [family.main for family in found]
     assert len(placed) == len(set(placed))
     assert {family.main for family in found} <= set(servers)
-    assert all(family.main == 0 for family in left)
+    assert not {family.main for family in left} & set(servers)
     assert set(placed) >= {pid for pid in titled if pid in table and table[pid].state == "S"}
 
 
@@ -63,3 +63,22 @@ def test_what_an_older_server_left_is_not_the_new_ones() -> None:
     found = families({10: ("A", ("a",))}, {20: "A", 30: "A"}, table, same)
     assert found == ([Family("A", 10, (30, 31))], [Family("A", 0, (20, 21))])
     assert families({10: ("B", ("a",))}, {30: "A"}, table, same)[1] == [Family("A", 0, (30, 31))]
+
+
+def test_a_table_that_was_read_while_it_changed_may_go_in_circles() -> None:
+    table = {1: Stat(1, "x", "S", 2, 9, 9, 5), 2: Stat(2, "x", "S", 1, 9, 9, 5)}
+    words = ("A", ("a",))
+    assert families({}, {1: "A", 2: "A"}, table, same)[0] == []
+    assert families({1: words}, {2: "A"}, table, same)[0] == [Family("A", 1, (2,))]
+    assert len(families({1: words, 2: words}, {}, table, same)[0]) <= 1
+
+
+def test_an_engine_inside_a_program_is_not_left_over() -> None:
+    table = chain(1, 2, 3, 4)
+    assert families({}, {3: "A", 4: "A"}, table, same)[1] == [Family("A", 2, (3, 4))]
+    for adopter in ("bash", "tini", "docker-init", "systemd", "containerd-shim"):
+        adopted = {**table, 2: table[2]._replace(comm=adopter)}
+        assert families({}, {3: "A", 4: "A"}, adopted, same)[1] == [Family("A", 0, (3, 4))]
+    elsewhere = {**table, 2: table[2]._replace(session=7)}
+    assert families({}, {3: "A"}, elsewhere, same)[1] == [Family("A", 0, (3, 4))]
+    assert families({}, {2: "A"}, chain(1, 2), same)[1] == [Family("A", 0, (2,))], "adopted by the first of all"

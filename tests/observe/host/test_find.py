@@ -92,6 +92,18 @@ def test_ranks_of_a_launcher_that_died_are_left_over(actors: Stage) -> None:
             kill(pid)
 
 
+def test_an_engine_inside_a_script_is_told_apart_from_what_is_left_over(actors: Stage) -> None:
+    """As `LLM(...)` in a script of one's own: it serves nobody, and nothing of it is left over."""
+    script = actors.folder / "offline.py"
+    script.write_text((actors.folder / "bin/vllm").read_text())
+    process = actors.start([PYTHON, str(script)], part={"titles": ["VLLM::EngineCore"]})
+    found = look()
+    assert running(found, process) == []
+    (engine,) = [engine for engine in found.embedded if engine.parent.pid == process.pid]
+    assert (engine.program, [p.title for p in engine.processes]) == ("vLLM", ["VLLM::EngineCore"])
+    assert [left for left in found.leftovers if left.processes[0].ppid == process.pid] == []
+
+
 def test_a_rank_whose_parent_is_gone_belongs_to_the_older_server_of_its_group(actors: Stage) -> None:
     """The helper forks and ends, so that its child is nobody's."""
     helper = (

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .proc import Stat
 
+_ADOPTS = re.compile(
+    r"systemd|init|tini.*|dumb-init|docker-init|catatonit|conmon|containerd-shim.*|s6-.*|runsv.*|supervisord"
+    r"|(?:ba|da|z|a|k)?sh|busybox|tmux.*|screen|SCREEN"
+)
+
 
 class Family(NamedTuple):
-    """The pids of one server. `main` is 0 where the server itself is gone."""
+    """The pids of one server. `main`: of what is no server, the program that runs the engine inside itself; 0 where it
+    is gone.
+    """
 
     program: str
     main: int
@@ -22,7 +30,7 @@ def families(
     table: Mapping[int, Stat],
     same: Callable[[tuple[str, ...], tuple[str, ...]], bool],
 ) -> tuple[list[Family], list[Family]]:
-    """(servers, what servers that are gone have left).
+    """(servers, engines without one: inside another program, or left by a server that is gone).
 
     `servers`: by pid, what it is and its words. `titled`: by pid, the server whose title it bears. `same`: are two
     command lines one? A server that forked has its own line again as a child.
@@ -31,13 +39,15 @@ def families(
     members = _below(mains, table)
     taken = {pid for pids in members.values() for pid in pids}
     orphans = {pid: titled[pid] for pid in titled if pid not in taken and pid in table and table[pid].state not in "ZX"}
-    lost: dict[tuple[str, int, int], list[int]] = {}
+    lost: dict[tuple[str, int, int, int], list[int]] = {}
     for pid, below in _below(orphans, table).items():
-        group = (titled[pid], table[pid].session, table[pid].pgid)
-        main = _beside(pid, titled[pid], mains, table)
-        (members[main] if main else lost.setdefault(group, [])).extend((pid, *below))
+        if main := _beside(pid, titled[pid], mains, table):
+            members[main] += (pid, *below)
+        else:
+            key = (titled[pid], _embedding(pid, orphans, table), table[pid].session, table[pid].pgid)
+            lost.setdefault(key, []).extend((pid, *below))
     found = [Family(program, pid, tuple(sorted(members[pid]))) for pid, program in sorted(mains.items())]
-    return found, [Family(program, 0, tuple(sorted(pids))) for (program, _, _), pids in lost.items()]
+    return found, [Family(program, main, tuple(sorted(pids))) for (program, main, _, _), pids in lost.items()]
 
 
 def _below(tops: Mapping[int, str], table: Mapping[int, Stat]) -> dict[int, list[int]]:
@@ -89,6 +99,21 @@ def _nearest(pid: int, among: Mapping[int, object], table: Mapping[int, Stat]) -
         seen.add(parent.pid)
         child = parent
     return 0
+
+
+def _embedding(pid: int, orphans: Mapping[int, str], table: Mapping[int, Stat]) -> int:
+    """The program that began an engine's processes inside itself (`LLM(...)` in a script), 0 where it is gone: then an
+    init of the host or of a container has adopted them, or a shell that is one.
+    """
+    child = table[pid]
+    seen = {pid}
+    while child.ppid in orphans.keys() - seen and _is_child(child, table[child.ppid]):
+        child = table[child.ppid]
+        seen.add(child.pid)
+    parent = table.get(child.ppid)
+    if parent is None or parent.pid == 1 or parent.session != child.session or not _is_child(child, parent):
+        return 0
+    return 0 if _ADOPTS.fullmatch(parent.comm) else parent.pid
 
 
 def _beside(pid: int, program: str, mains: Mapping[int, str], table: Mapping[int, Stat]) -> int:

@@ -17,7 +17,7 @@ from .output import output_of
 from .proc import Stat, processes, started_at, table, whole
 from .reach import is_ours, reached
 from .rights import hidden, sudo, unreadable
-from .running import Found, Leftover, Proc, Running, Unreadable
+from .running import Embedded, Found, Leftover, Proc, Running, Unreadable
 from .sockets import listens_of
 
 _GUESSED = "its sockets are not readable: the port is taken from its flags"
@@ -58,7 +58,9 @@ def find_servers(programs: Programs, proc: str = "/proc", fix: str = "") -> Foun
     read = [item for family in found if (item := _server(host, family))]
     every = [placed for placed, _ in read]
     lines = (*unseen, *(line for _, lines in read for line in lines))
-    return Found(tuple(with_collisions(s, every) for s in every), tuple(_leftovers(proc, left)), lines, seen)
+    leftovers, embedded = _without_server(proc, left)
+    running = tuple(with_collisions(placed, every) for placed in every)
+    return Found(running, tuple(leftovers), lines, seen, tuple(embedded))
 
 
 def told(running: Running, words: Sequence[str], programs: Programs, proc: str = "/proc") -> Running:
@@ -159,6 +161,13 @@ def _of_settings(proc: str, main: Proc, settings: Settings) -> str:
     return f"some of its settings are those of {settings.path}"
 
 
-def _leftovers(proc: str, left: Sequence[Family]) -> list[Leftover]:
-    found = [(f.program, tuple(p for pid in f.members if (p := whole(proc, pid)))) for f in left]
-    return [Leftover(program, procs) for program, procs in found if procs]
+def _without_server(proc: str, families: Sequence[Family]) -> tuple[list[Leftover], list[Embedded]]:
+    left, embedded = [], []
+    for family in families:
+        members = tuple(member for pid in family.members if (member := whole(proc, pid)))
+        parent = whole(proc, family.main) if family.main else None
+        if members and parent:
+            embedded.append(Embedded(family.program, parent, members))
+        elif members and not family.main:
+            left.append(Leftover(family.program, members))
+    return left, embedded

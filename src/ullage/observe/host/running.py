@@ -75,6 +75,14 @@ class Leftover(NamedTuple):
     processes: tuple[Proc, ...]
 
 
+class Embedded(NamedTuple):
+    """An engine that another program runs inside itself: it answers at no URL, and holds GPU memory all the same."""
+
+    program: str
+    parent: Proc
+    processes: tuple[Proc, ...]
+
+
 class Found(NamedTuple):
     """What runs on this host."""
 
@@ -82,3 +90,4 @@ class Found(NamedTuple):
     leftovers: tuple[Leftover, ...]
     unreadable: tuple[Unreadable, ...]
     processes_seen: int
+    embedded: tuple[Embedded, ...] = ()
