@@ -30,7 +30,6 @@ _USER = (
     " {run}/systemd/generator {home}/.local/share/systemd/user /usr/local/share/systemd/user /usr/share/systemd/user"
     " /usr/local/lib/systemd/user /usr/lib/systemd/user {run}/systemd/generator.late"
 ).split()
-_PREFIXES = "@-:+!|"
 
 
 class UnitFiles(NamedTuple):
@@ -142,34 +141,28 @@ class _Reader:
     def _commands(self) -> Iterator[Evidence]:
         environment = self._environment()
         known = self._own() | environment
-        plain = Masker().environment(known)  # a secret's own name masks it, which that of a flag may not
         others: list[Line] = []
         for line in self.service.commands:
-            yield from self._of_line(line, environment, known, plain, others)
+            for words in self._words(line.value, known):
+                found = list(self._of_command(Line(" ".join(words), line.path), words, environment, known))
+                yield from found
+                others += [] if found else [Line(words[0], line.path)]
         if others and not self.failures:
-            yield self._failure(others[-1].path, self._no_server(others[-1]))
+            yield self._failure(others[-1].path, self._no_server(others[-1].value))
 
-    def _of_line(
-        self,
-        line: Line,
-        environment: Mapping[str, str],
-        known: Mapping[str, str],
-        plain: Mapping[str, str],
-        others: list[Line],
+    def _of_command(
+        self, line: Line, words: list[str], environment: Mapping[str, str], known: Mapping[str, str]
     ) -> Iterator[Evidence]:
-        """The servers that a line of ExecStart= starts itself, or by a script; a line without is put to the others."""
-        words = self._words(line, plain)
+        """The servers that a command starts, itself or by a script. A program that is neither gives nothing."""
         try:
             script = find_script(words)
         except OSError as error:
             self.failures.append(self._failure(error.filename or line.path, _unreadable(error)))
             return
-        if script is None and self.commands.search(" ".join(words)):
-            yield self._found(line.path, tuple(words), environment)
-        elif script is not None:
+        if script is not None:
             yield from self._of_script(script, line, environment, known)
-        if script is None and not self.commands.search(" ".join(words)):
-            others.append(line)
+        elif self.commands.search(line.value):
+            yield self._found(line.path, tuple(words), environment)
 
     def _of_script(
         self, script: Script, line: Line, environment: Mapping[str, str], known: Mapping[str, str]
@@ -183,13 +176,13 @@ class _Reader:
         if not found:
             yield self._failure(script.path or line.path, Failure("no server", "the script names no server to start"))
 
-    def _words(self, line: Line, plain: Mapping[str, str]) -> list[str]:
-        bare = line.value.lstrip(_PREFIXES)
-        prefixes = line.value[: len(line.value) - len(bare)]
-        words = [self._specified(word) for word in unit_syntax.words(bare)]
-        if "@" in prefixes and len(words) > 1:
-            del words[1]  # the name that the program is told it has
-        return words if ":" in prefixes else unit_syntax.expanded(words, plain, complete=not self.failures)
+    def _words(self, value: str, known: Mapping[str, str]) -> Iterator[list[str]]:
+        plain = Masker().environment(known)  # a secret's own name masks it, which that of a flag may not
+        for signs, raw in unit_syntax.commands(value):
+            words = [self._specified(word) for word in raw]
+            if "@" in signs and len(words) > 1:
+                del words[1]  # the name that the program is told it has
+            yield words if ":" in signs else unit_syntax.expanded(words, plain, complete=not self.failures)
 
     def _environment(self) -> dict[str, str]:
         """Files outrank Environment=, and the later of two the earlier."""
@@ -257,9 +250,9 @@ class _Reader:
                 self._add(os.path.join(self.service.one.get("WorkingDirectory", "/"), file))
         return self._evidence(path, Argv(self.masker.words(words), self.masker.environment(environment)))
 
-    def _no_server(self, line: Line) -> Failure:
-        program = self.masker.text(unit_syntax.words(line.value.lstrip(_PREFIXES) or "nothing")[0])
-        return Failure("no server", f"it starts {program}, which is no server that Ullage knows, and no shell script")
+    def _no_server(self, program: str) -> Failure:
+        told = self.masker.text(program)
+        return Failure("no server", f"it starts {told}, which is no server that Ullage knows, and no shell script")
 
     def _failure(self, path: str, failure: Failure) -> Evidence:
         return self._evidence(path, failure)

@@ -18,8 +18,10 @@ _SHEBANG = re.compile(rb"#!\s*\S*?(?:/env\s+(?:-S\s+)?)?(?:\S*/)?(?:sh|bash|dash
 _SOURCE = re.compile(r"^[ \t]*(?:\.|source)[ \t]+(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|]+).*$", re.MULTILINE)
 _ARRAY = re.compile(r"^[ \t]*(?:(?:declare|local|readonly)\s+(?:-\w+\s+)*)?(\w+)(\+?)=\(", re.MULTILINE)
 _ASSIGNED = re.compile(
-    r"\s*(?:(?:export|declare|local|readonly)\s+(?:-\w+\s+)*)?(?P<words>[A-Za-z_]\w*\+?=.*)", re.ASCII
+    r"\s*(?P<how>(?:export|declare|local|readonly)\s+(?:-\w+\s+)*)?(?P<words>[A-Za-z_]\w*.*)", re.ASCII
 )
+_EXPORTS_ALL = re.compile(r"\s*set\s+(?:-\w*a\w*|-o\s+allexport)\b")
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'[^']*'|\\.)|(?:^|(?<=[\s;]))#[^\n]*""", re.DOTALL | re.MULTILINE)
 _VARIABLE = re.compile(
     r"\$(?:\{(?P<braced>\w+|@|\*)(?P<all>\[[@*]\])?(?::?[-=](?P<default>[^{}]*))?\}|(?P<bare>[A-Za-z_]\w*|\d|@|\*))",
     re.ASCII,
@@ -75,12 +77,14 @@ def script_commands(
     text = _joined(script.text)
     base = os.path.dirname(script.path) or folder
     text = _with_sourced(text, environment, base, sourced, _DEEPEST)
-    text = _Expander(environment, script).expanded(text)
-    return commands_in(text, programs), sourced
+    expander = _Expander(environment, script)
+    found = commands_in(expander.expanded(text), programs)
+    return [command._replace(environment=expander.exported | command.environment) for command in found], sourced
 
 
 def _joined(text: str) -> str:
-    return re.sub(r"\\\r?\n", " ", text)
+    """Without comments, and with lines that go on as one."""
+    return _COMMENT.sub(lambda found: found[1] or "", re.sub(r"\\\r?\n", " ", text))
 
 
 def _with_sourced(text: str, environment: Mapping[str, str], folder: str, sourced: list[str], deeper: int) -> str:
@@ -112,11 +116,12 @@ class _Expander:
         self._arguments = script.arguments
         self._arrays: dict[str, str] = {}
         self._masker = Masker()
+        self.exported: dict[str, str] = {}
+        self._exports_all = False
 
     def expanded(self, text: str) -> str:
         text = _ALL_QUOTED.sub(r"\1", self._without_arrays(text))
-        lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
-        return "\n".join(map(self._line, lines))
+        return "\n".join(map(self._line, text.splitlines()))
 
     def _without_arrays(self, text: str) -> str:
         out, done = "", 0
@@ -124,30 +129,36 @@ class _Expander:
             end = text.find(")", match.end())
             if end < 0 or match.start() < done:
                 continue
-            lines = (line for line in text[match.end() : end].splitlines() if not line.lstrip().startswith("#"))
-            words, before = " ".join(lines), self._arrays.get(match[1], "") if match[2] else ""
+            words, before = (
+                " ".join(text[match.end() : end].split("\n")),
+                self._arrays.get(match[1], "") if match[2] else "",
+            )
             self._arrays[match[1]] = f"{before} {words}".strip()
             out, done = out + text[done : match.start()], end + 1
         return out + text[done:]
 
     def _line(self, line: str) -> str:
+        """Without what it assigns, if it does nothing else: its variables are put in here."""
+        self._exports_all = self._exports_all or _EXPORTS_ALL.match(line) is not None
         line = self._put(line)
         assigned = _ASSIGNED.fullmatch(line)
-        if assigned:
-            self._assign(assigned["words"])
-        return line
+        return "" if assigned and self._assign(assigned["words"], assigned["how"] or "") else line
 
-    def _assign(self, text: str) -> None:
-        """The assignments of a line that is nothing else."""
+    def _assign(self, text: str, how: str) -> bool:
         try:
             pairs = [word.partition("=") for word in shlex.split(text, comments=True)]
         except ValueError:
-            return
-        if not all(equals and re.fullmatch(r"\w+\+?", name) for name, equals, _ in pairs):
-            return
-        for name, _, value in pairs:
-            before = self._values.get(name.removesuffix("+"), "") if name.endswith("+") else ""
-            self._values[name.removesuffix("+")] = before + value
+            return False
+        if not all((equals or how) and re.fullmatch(r"\w+\+?", name) for name, equals, _ in pairs):
+            return False
+        for word, equals, value in pairs:
+            name = word.removesuffix("+")
+            if equals:
+                before = self._values.get(name, "") if word.endswith("+") else ""
+                self._values[name] = before + value
+            if self._exports_all or name in self.exported or how.startswith("export") or "x" in how.partition("-")[2]:
+                self.exported[name] = self._values.get(name, "")
+        return True
 
     def _put(self, text: str, deeper: int = 2) -> str:
         """Outside of quotes a value is split into words like the text around it; within them it stays one."""
@@ -160,7 +171,8 @@ class _Expander:
                 place = found.end()
                 continue
             if character == "\\" and quote != "'":
-                out, place = out + text[place : place + 2], place + 2
+                literal = quote and text[place + 1 : place + 2] in ("$", "`")  # which shlex would not take for escaped
+                out, place = out + text[place + bool(literal) : place + 2], place + 2
                 continue
             if character in "\"'" and quote in ("", character):
                 quote = "" if quote else character

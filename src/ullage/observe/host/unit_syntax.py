@@ -13,11 +13,15 @@ _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|\\\Z|"(?:[^"\\]|\\.)*(?:"|\Z)|'(?:[^'\\]
 _PIECE = re.compile(r""""((?:[^"\\]|\\.)*)(?:"|\Z)|'((?:[^'\\]|\\.)*)(?:'|\Z)|((?:[^"'\\]|\\.|\\\Z)+)""", re.DOTALL)
 _SPECIFIER = re.compile(r"%(.)")
 _BRACED = re.compile(r"\$(?:\{(\w+)\}|(\$))", re.ASCII)
-_BARE = re.compile(r"\$([A-Za-z_]\w*)", re.ASCII)
+_SIGNS = "@-:+!|"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_IN_QUOTES = re.compile(r'\\(["\\`$])')
-_VALUE = re.compile(
-    r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>(?:[^'"\\]|\\.)+)|(?P<odd>.)""", re.DOTALL
+_IN_QUOTES = re.compile(r'\\(["\\`$\n])')
+_QUOTED = re.compile(r"""'[^']*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)""", re.DOTALL)
+_ENTRY = re.compile(
+    rf"""[ \t\r\n]*(?:[#;](?:\\.|[^\\\n])*"""
+    rf"""|(?P<name>[^=\n]*)(?:=(?P<quoted>(?:[ \t\r]*(?:{_QUOTED.pattern}))*)[ \t\r]*(?P<rest>(?:\\.|[^\\\n])*))?)"""
+    rf"""(?:\n|\\?\Z)""",
+    re.DOTALL,
 )
 
 
@@ -53,6 +57,22 @@ def _logical(text: str) -> Iterator[str]:
 def words(value: str) -> list[str]:
     """Split at white space outside of quotes, which are taken off; C's escapes stand for what they do in C."""
     return [_unquoted(match[0]) for match in _WORD.finditer(value)]
+
+
+def commands(value: str) -> list[tuple[str, list[str]]]:
+    """The commands in a line of ExecStart=, each with the signs before its program."""
+    found: list[list[str]] = [[]]
+    for word in _WORD.findall(value):
+        if word == ";":
+            found.append([])
+        else:
+            found[-1].append(";" if word == "\\;" else _unquoted(word))
+    return [_without_signs(words) for words in found if words]
+
+
+def _without_signs(words: list[str]) -> tuple[str, list[str]]:
+    program = words[0].lstrip(_SIGNS)
+    return words[0].removesuffix(program) if program else words[0], [program, *words[1:]]
 
 
 def _unquoted(word: str) -> str:
@@ -98,11 +118,11 @@ def expanded(command: Sequence[str], environment: Mapping[str, str], *, complete
     """
     out = list(command[:1])
     for word in command[1:]:
-        bare = _BARE.fullmatch(word)
-        if bare is None:
+        name = word[1:]
+        if not word.startswith("$") or name.startswith(("{", "$")):
             out.append(_BRACED.sub(lambda found: _value(found, environment, complete), word))
-        elif complete or bare[1] in environment:
-            out += words(environment.get(bare[1], ""))
+        elif complete or name in environment:
+            out += words(environment.get(name, ""))
         else:
             out.append(word)
     return out
@@ -113,44 +133,24 @@ def _value(found: re.Match[str], environment: Mapping[str, str], complete: bool)
 
 
 def environment_file(text: str) -> dict[str, str]:
-    """`NAME=value` lines, with a shell's quotes but without its variables; what is no such line is passed over."""
+    """`NAME=value`, with quotes before the value but no variables; what is no such line is passed over."""
     found: dict[str, str] = {}
-    for line in _assignments(text):
-        name, equals, value = line.partition("=")
-        if equals and _NAME.fullmatch(name.strip()):
-            found[name.strip()] = _shell_value(value)
+    for entry in _ENTRY.finditer(text):
+        name = (entry["name"] or "").strip()
+        if entry["rest"] is not None and _NAME.fullmatch(name):
+            found[name] = "".join(map(_dequoted, _QUOTED.findall(entry["quoted"]))) + _bare(entry["rest"])
     return found
 
 
-def _assignments(text: str) -> Iterator[str]:
-    """Logical lines: a backslash and an open quote go on to the next one."""
-    begun = ""
-    for raw in text.splitlines():
-        if not begun and (not raw.strip() or raw.lstrip()[0] in "#;"):
-            continue
-        line = begun + raw
-        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
-            begun = line[:-1]
-        elif _open_quote(line.partition("=")[2].strip()):
-            begun = f"{line}\n"
-        else:
-            begun = ""
-            yield line
-    if begun:
-        yield begun
+def _dequoted(quoted: str) -> str:
+    """Within double quotes a backslash escapes what a shell would read otherwise, and joins lines."""
+    inner = quoted[1:-1] if len(quoted) > 1 and quoted[-1] == quoted[0] else quoted[1:]
+    return inner if quoted[0] == "'" else _IN_QUOTES.sub(lambda escape: escape[1].strip("\n"), inner)
 
 
-def _open_quote(value: str) -> bool:
-    return any(piece["odd"] in ("'", '"') for piece in _VALUE.finditer(value))
-
-
-def _shell_value(value: str) -> str:
-    out = ""
-    for piece in _VALUE.finditer(value.strip()):
-        if piece["double"] is not None:
-            out += _IN_QUOTES.sub(r"\1", piece["double"])
-        elif piece["single"] is not None:
-            out += piece["single"]
-        else:
-            out += re.sub(r"\\(.)", r"\1", piece["bare"] or "", flags=re.DOTALL)
-    return out
+def _bare(text: str) -> str:
+    """White space at the end does not count, but where it is escaped; a backslash joins lines."""
+    stripped = text.rstrip(" \t\r")
+    if (len(stripped) - len(stripped.rstrip("\\"))) % 2 == 1:
+        stripped = text[: len(stripped) + 1]
+    return re.sub(r"\\(.?)", lambda escape: escape[1].strip("\n"), stripped, flags=re.DOTALL)
