@@ -65,6 +65,12 @@ def test_what_an_older_server_left_is_not_the_new_ones() -> None:
     assert families({10: ("B", ("a",))}, {30: "A"}, table, same)[1] == [Family("A", 0, (30, 31))]
 
 
+def test_a_server_below_an_orphan_is_its_own() -> None:
+    table = chain(2, 3, 4)
+    found = ([Family("A", 3, (4,))], [Family("A", 0, (2,))])
+    assert families({3: ("A", ("a",))}, {2: "A"}, table, same) == found
+
+
 def test_a_table_that_was_read_while_it_changed_may_go_in_circles() -> None:
     table = {1: Stat(1, "x", "S", 2, 9, 9, 5), 2: Stat(2, "x", "S", 1, 9, 9, 5)}
     words = ("A", ("a",))

@@ -36,11 +36,11 @@ def families(
     command lines one? A server that forked has its own line again as a child.
     """
     mains = {pid: program for pid, (program, words) in servers.items() if not _repeats(pid, servers, table, same)}
-    members = _below(mains, table)
-    taken = {pid for pids in members.values() for pid in pids}
+    members = _below(mains, table, set(mains))
+    taken = {*mains, *(pid for pids in members.values() for pid in pids)}
     orphans = {pid: titled[pid] for pid in titled if pid not in taken and pid in table and table[pid].state not in "ZX"}
     lost: dict[tuple[str, int, int, int], list[int]] = {}
-    for pid, below in _below(orphans, table).items():
+    for pid, below in _below(orphans, table, {*taken, *orphans}).items():
         if main := _beside(pid, titled[pid], mains, table):
             members[main] += (pid, *below)
         else:
@@ -50,12 +50,12 @@ def families(
     return found, [Family(program, main, tuple(sorted(pids))) for (program, main, _, _), pids in lost.items()]
 
 
-def _below(tops: Mapping[int, str], table: Mapping[int, Stat]) -> dict[int, list[int]]:
-    """By process, all that descends from it without descending from another of these that does."""
+def _below(tops: Mapping[int, str], table: Mapping[int, Stat], apart: set[int]) -> dict[int, list[int]]:
+    """By process, all that descends from it, but for those that stand apart and what descends from them."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.ppid, []).append(pid)
-    seen = set(tops)
+    seen = set(apart)
     found: dict[int, list[int]] = {top: [] for top in tops}
     for top, below in found.items():
         rest = [top] if top in table else []
