@@ -190,7 +190,8 @@ def _why(item: Evidence, engine: str) -> str:
     if engine and engine not in _ENGINES:
         return f"this is {engine}'s, which Ullage does not read yet"
     if isinstance(content, Log):
-        return "no line of it is an engine's" if not content.lines else "it holds no figure of a start or a run"
+        why = "it holds no figure of a start or a run" if content.lines else "no line of it is an engine's"
+        return "; ".join((why, *content.gaps))
     if isinstance(content, Samples):
         return "no metric of an engine or a router in it"
     if isinstance(content, Document):

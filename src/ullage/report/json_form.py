@@ -41,7 +41,7 @@ def to_data(report: Report) -> dict[str, Any]:
                 "where": f.where,
                 "says": f.says,
                 "advice": f.advice,
-                "evidence": [_figure(e) for e in f.evidence],
+                "evidence": [figure_form(e) for e in f.evidence],
             }
             for f in report.findings
         ],
@@ -65,23 +65,23 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "settings": [
             {
                 "label": s.label,
-                "requested": _figure(s.requested),
-                "effective": _figure(s.effective),
+                "requested": figure_form(s.requested),
+                "effective": figure_form(s.effective),
                 "differs": s.differs,
                 "why": s.why,
             }
             for s in server.settings
         ],
         "pools": [_pool(pool) for pool in server.pools],
-        "longest_request": _figure(reach.tokens),
+        "longest_request": figure_form(reach.tokens),
         "longest_request_by": reach.ceiling.what if reach.ceiling else None,
         "longest_request_perhaps": _ceiling(reach.perhaps),
-        "total_context": _figure(total_context(server)),
-        "default_output": _figure(server.default_output),
+        "total_context": figure_form(total_context(server)),
+        "default_output": figure_form(server.default_output),
         "usage": _figures(server.usage),
         "peaks": _figures(server.peaks),
-        "running": _figure(server.running),
-        "queues": [{"label": q.label, "waiting": _figure(q.waiting)} for q in server.queues],
+        "running": figure_form(server.running),
+        "queues": [{"label": q.label, "waiting": figure_form(q.waiting)} for q in server.queues],
         "levels": [_level(level) for level in server.levels],
         "ranks": {rank.name: _figures(rank.figures) for rank in server.ranks},
         "history": [
@@ -92,7 +92,7 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
             {"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier
         ],
         "disagreements": [
-            {"quantity": d.quantity, "figures": [_figure(f) for f in d.figures], "why": d.why}
+            {"quantity": d.quantity, "figures": [figure_form(f) for f in d.figures], "why": d.why}
             for d in server.disagreements
         ],
         "workers": list(server.workers),
@@ -115,8 +115,8 @@ def _limits(label: str, found: Limits) -> dict[str, Any]:
     return {
         "label": label,
         "shape": _shape(found.shape),
-        "admits": _figure(found.admits),
-        "safe": _figure(found.safe),
+        "admits": figure_form(found.admits),
+        "safe": figure_form(found.safe),
         "at_most": found.at_most,
         "binds": found.binds,
         "safe_binds": found.safe_binds,
@@ -144,14 +144,14 @@ def _chain(answer: Answer, found: ChainLimits) -> dict[str, Any]:
         "label": answer.label,
         "servers": list(answer.by_server),
         "shape": _shape(answer.shape),
-        "admits": _figure(found.admits),
-        "safe": _figure(found.safe),
+        "admits": figure_form(found.admits),
+        "safe": figure_form(found.safe),
         "at_most": found.at_most,
         "binds": found.binds,
         "beyond": found.beyond,
         "overflow": found.overflow,
         "why": found.why,
-        "in_prefill": _figure(found.in_prefill),
+        "in_prefill": figure_form(found.in_prefill),
         "refused_by": _ceiling(found.refused),
         "perhaps_refused_by": _ceiling(found.perhaps_refused),
     }
@@ -165,7 +165,7 @@ def _pool(pool: Pool) -> dict[str, Any]:
     return {
         "name": pool.name,
         "unit": pool.unit,
-        "size": _figure(pool.size),
+        "size": figure_form(pool.size),
         "partitions": pool.partitions,
         "counted": pool.counted,
         "reason": "" if pool.counted else pool.unknown or pool.size.note,
@@ -176,7 +176,7 @@ def _pool(pool: Pool) -> dict[str, Any]:
 
 def _level(level: Level) -> dict[str, Any]:
     parts = ("size", "used", "evictable", "reserved", "free", "in_use", "room")
-    return {"pool": level.pool, **{name: _figure(getattr(level, name)) for name in parts}}
+    return {"pool": level.pool, **{name: figure_form(getattr(level, name)) for name in parts}}
 
 
 def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
@@ -184,22 +184,22 @@ def _ceiling(ceiling: Ceiling | None) -> dict[str, Any] | None:
         return None
     return {
         "what": ceiling.what,
-        "tokens": _figure(ceiling.tokens),
+        "tokens": figure_form(ceiling.tokens),
         "beyond": ceiling.beyond,
         "certain": ceiling.certain,
     }
 
 
 def _figures(figures: Mapping[str, Figure]) -> dict[str, Any]:
-    return {name: _figure(figure) for name, figure in figures.items()}
+    return {name: figure_form(figure) for name, figure in figures.items()}
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
+def figure_form(figure: Figure) -> dict[str, Any]:
     """A figure with its source or inputs; empty fields are left out, `value` never."""
     source = figure.source
     optional = {
         "source": {"evidence": source.evidence, "place": source.place, "quote": source.quote} if source else None,
-        "inputs": [_figure(f) for f in figure.inputs] or None,
+        "inputs": [figure_form(f) for f in figure.inputs] or None,
         "note": figure.note or None,
         "low": figure.low,
         "high": figure.high,

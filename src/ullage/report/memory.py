@@ -14,7 +14,7 @@ from .memory_model import Buys, Memory
 from .memory_words import Scale, in_words, is_reckoned, scale_of
 from .page import Column, Page
 from .rows import identity
-from .sources import _Trees as Trees
+from .sources import Trees as Trees
 from .words import plain, value_of, with_unit
 
 _LABEL = 23  # columns of a label and the space after it

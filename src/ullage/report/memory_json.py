@@ -10,7 +10,7 @@ from ..capacity.ledger import Ledger, Part
 from ..capacity.ledger_tap import OnTap, Setting
 from ..engines.ledger import Account
 from ..figure import Figure
-from .json_form import _figure as figure_data
+from .json_form import figure_form as figure_data
 from .memory_model import Buys, Memory
 
 SCHEMA = "ullage.memory/1"

@@ -11,7 +11,7 @@ from .words import with_unit
 
 def source_lines(report: Report) -> Iterator[str]:
     """Lines of text, indented by depth. The words of a log line are quoted where they come first."""
-    trees = _Trees()
+    trees = Trees()
     for answer in report.answers:
         if answer.chain:
             found = (answer.chain.admits, answer.chain.safe, answer.chain.in_prefill)
@@ -28,7 +28,7 @@ def source_lines(report: Report) -> Iterator[str]:
             yield from trees.under(f"{level.pool} of {server.name}", "", (level.room, level.evictable, level.free))
 
 
-class _Trees:
+class Trees:
     """Prints figures with their inputs below them, and remembers which sources were quoted."""
 
     def __init__(self) -> None:
