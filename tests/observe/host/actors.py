@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -161,6 +162,13 @@ def running(found: Found, process: subprocess.Popen[bytes]) -> list[Running]:
 def the_one(process: subprocess.Popen[bytes]) -> Running:
     (server,) = running(look(), process)
     return server
+
+
+def can_unshare() -> bool:
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(["unshare", "--net", "true"], check=False).returncode == 0
+    )
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ import pytest
 
 import ullage
 
-from .actors import Stage, free_port, stage
+from .actors import Stage, can_unshare, free_port, stage
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 LOOK = """
@@ -91,6 +91,18 @@ def test_a_server_that_nobody_listens_for_has_no_url(actors: Stage) -> None:
     ((urls, remarks, *_),) = as_nobody(process.pid)["servers"]
     assert urls == []
     assert f"does not listen on port {port}" in remarks
+
+
+@pytest.mark.skipif(not can_unshare(), reason="network namespaces are not permitted here")
+def test_another_users_network_is_told_from_ours(actors: Stage) -> None:
+    """Though the namespace itself may not be read: else our own port of that number would be asked."""
+    port = free_port()
+    line = f"ip link set lo up; exec {sys.executable} -m sglang.launch_server --port {port}"
+    process = actors.start(["unshare", "--net", "sh", "-c", line], part={"ports": [["127.0.0.1", port]]})
+    ((urls, remarks, _, _, net_ns, listens, _, foreign, _),) = as_nobody(process.pid)["servers"]
+    assert (urls, net_ns, foreign) == ([], None, True)
+    assert listens == [["127.0.0.1", port, None, ""]]
+    assert remarks[-1].startswith("listens in a network namespace of its own")
 
 
 def may_run(path: str, user: dict[str, Any]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -30,7 +29,7 @@ from ullage.observe.host.net_tables import (
 )
 from ullage.observe.targets import socket_of
 
-from .actors import Stage, free_port, stage, the_one, wait_for
+from .actors import Stage, can_unshare, free_port, stage, the_one, wait_for
 
 PYTHON = sys.executable
 SGLANG = [PYTHON, "-m", "sglang.launch_server"]
@@ -40,13 +39,6 @@ SGLANG = [PYTHON, "-m", "sglang.launch_server"]
 def actors(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path) as made:
         yield made
-
-
-def can_unshare() -> bool:
-    return (
-        shutil.which("unshare") is not None
-        and subprocess.run(["unshare", "--net", "true"], check=False).returncode == 0
-    )
 
 
 def can_link() -> bool:
