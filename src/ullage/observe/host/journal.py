@@ -155,7 +155,8 @@ class _Reader:
         """The start-up lines of the invocations before, the oldest first."""
         kinds = [f"MESSAGE_ID={kind}" for kind in (_STARTED, _STARTING, _START_FAILED)]
         most = 3 * EARLIER
-        told = self._take(self._begin("--reverse", f"--lines={most}", *kinds, *self._of_unit()), most, MIB)
+        unit = f"UNIT={self.unit.name}" if self.unit.uid is None else f"USER_UNIT={self.unit.name}"
+        told = self._take(self._begin("--reverse", f"--lines={most}", *kinds, unit, self._by_manager()), most, MIB)
         found = dict.fromkeys(entry.invocation for entry in told.entries)
         earlier = [name for name in found if name not in ("", self.invocation)][:EARLIER]
         if not earlier:
@@ -169,19 +170,19 @@ class _Reader:
                 break
         return entries
 
-    def _of_unit(self) -> list[str]:
-        """What its manager wrote of the unit. Fields with an underscore are journald's: nobody else can set them."""
-        if self.unit.uid is None:
-            return [f"UNIT={self.unit.name}", "_PID=1", "_UID=0"]
-        return [f"USER_UNIT={self.unit.name}", f"_UID={self.unit.uid}", "_COMM=systemd"]
+    def _by_manager(self) -> str:
+        """What its manager wrote. Fields with an underscore are journald's: nobody else can set them."""
+        return "_PID=1" if self.unit.uid is None else f"_UID={self.unit.uid}"
 
     def _matches(self, invocation: str, pids: Sequence[int]) -> list[str]:
-        """The program's lines, or the manager's, or journald's of lines that it dropped."""
+        """The program's lines, or the manager's, or journald's of lines that it dropped. Every field more has to be
+        looked up in every file.
+        """
         of_user = [] if self.unit.uid is None else [f"_UID={self.unit.uid}"]
         own = [f"_SYSTEMD_INVOCATION_ID={invocation}", *of_user, *(f"_PID={pid}" for pid in pids)]
         name = "INVOCATION_ID" if self.unit.uid is None else "USER_INVOCATION_ID"
         dropped = [f"MESSAGE_ID={_DROPPED}", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}"]
-        return [*own, "+", f"{name}={invocation}", *self._of_unit(), "+", *dropped]
+        return [*own, "+", f"{name}={invocation}", self._by_manager(), "+", *dropped]
 
     def _begin(self, *words: str) -> Popen[bytes]:
         from subprocess import DEVNULL, PIPE, Popen
