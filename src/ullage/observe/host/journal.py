@@ -21,16 +21,17 @@ from ...masking import Masker
 from .. import json_lines
 from ..log_file import LogScan, read_log
 from ..prefixes import SYSTEMD
-from .units import UnitName, sudo_line, user_name
+from .rights import sudo
+from .units import UnitName, user_name
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
 TIMEOUT_S = 4.0  # for all that is asked of one unit
 MIB = 2**20
-HEAD_LINES, HEAD_BYTES = 2000, 8 * MIB
-TAIL_LINES, TAIL_BYTES = 600, 4 * MIB
-EARLIER, EARLIER_LINES, EARLIER_BYTES = 20, 1500, MIB
+HEAD_LINES, HEAD_BYTES = 1200, 8 * MIB
+TAIL_LINES, TAIL_BYTES = 400, 4 * MIB
+EARLIER, EARLIER_LINES, EARLIER_BYTES = 20, 1000, MIB
 _START_WITHIN = 50  # systemd's line about a start can come after the first ones of the program
 _FIELDS = (
     "MESSAGE,_PID,SYSLOG_IDENTIFIER,_SYSTEMD_UNIT,_SYSTEMD_USER_UNIT,MESSAGE_ID,INVOCATION_ID,USER_INVOCATION_ID"
@@ -258,7 +259,7 @@ def _refuse(said: str, hidden: bool) -> None:
 
 def _no_rights() -> Failure:
     user = user_name(os.geteuid())
-    advice = f"{sudo_line()}, or add {user} to the group: sudo usermod -aG systemd-journal {user}"
+    advice = f"{sudo()}, or add {user} to the group: sudo usermod -aG systemd-journal {user}"
     return Failure("no rights", f"{user} may not read the journal of the system", advice)
 
 

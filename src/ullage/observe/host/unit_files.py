@@ -15,8 +15,9 @@ from typing import NamedTuple
 from ...evidence import Argv, ConfigFile, Content, Evidence, Failure, Origin
 from ...masking import Masker
 from . import unit_syntax
+from .rights import sudo
 from .unit_script import LARGEST, Script, find_script, script_commands
-from .units import UnitName, changed, sudo_line, user_name
+from .units import UnitName, changed, user_name
 
 _SYSTEM = (
     "/etc/systemd/system.control /run/systemd/system.control /run/systemd/transient /run/systemd/generator.early"
@@ -264,5 +265,5 @@ class _Reader:
 
 def _unreadable(error: OSError) -> Failure:
     if isinstance(error, PermissionError):
-        return Failure("no rights", "no permission to read it", sudo_line())
+        return Failure("no rights", "no permission to read it", sudo())
     return Failure("unreadable", error.strerror or "it cannot be read")

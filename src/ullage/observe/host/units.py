@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from ...evidence import ConfigFile, Content, Evidence, Failure, Origin, Unit
 from ...masking import Masker
+from .rights import sudo
 
 TIMEOUT_S = 2.0
 _MOST_MANAGERS = 8  # of users, asked for units that fail
@@ -127,13 +127,6 @@ def managers() -> list[int]:
     return [uid for uid in sorted(uids) if mine in (0, uid) and os.path.exists(f"/run/user/{uid}/systemd/private")]
 
 
-def sudo_line() -> str:
-    """This very command with all rights."""
-    program = os.path.abspath(sys.argv[0])
-    is_module = program.endswith("__main__.py") or not os.access(program, os.X_OK)
-    return f"sudo {sys.executable} -m ullage" if is_module else f"sudo {program}"
-
-
 def user_name(uid: int) -> str:
     import pwd
 
@@ -199,7 +192,7 @@ def _ask(words: Sequence[str], uid: int | None, run: Run) -> list[dict[str, list
     if run is run_systemctl and not os.path.isdir("/run/systemd/system"):
         return []
     if uid is not None and os.geteuid() not in (0, uid):
-        return Failure("no rights", f"it is a unit of {user_name(uid)}, whose manager tells nobody else", sudo_line())
+        return Failure("no rights", f"it is a unit of {user_name(uid)}, whose manager tells nobody else", sudo())
     try:
         said = run(words if uid is None else ["--user", *words], uid)
     except TimeoutError:
