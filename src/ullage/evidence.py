@@ -87,6 +87,7 @@ class Process(NamedTuple):
     manager: str = ""  # of that unit: "system", "user op"
     container: str = ""  # "docker 3f2a9c...", "podman vllm"
     network: str = ""  # why its addresses are not this host's: "a network namespace of its own"
+    title: str = ""  # the beginning of its command line, of a program that is no server
     output: str = ""  # where its standard output goes: "the journal", "/var/log/sglang.log", "a terminal (/dev/pts/3)"
     remarks: tuple[str, ...] = ()
 
@@ -120,7 +121,7 @@ class GpuProcess(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One GPU. `reserved_bytes`: what the driver keeps (told apart since 2021: R470); None where it is not told."""
+    """One GPU. `reserved_bytes`: what the driver keeps (told apart since R510); None where it is not told."""
 
     number: int  # as the driver counts them: nvidia-smi's and NVML's index
     name: str

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start
-from ullage.engines.on_host import DOWN, LEFTOVER
+from ullage.engines.on_host import DOWN, EMBEDDED, LEFTOVER
 from ullage.evidence import Evidence, Member, Origin, Process, Unit
 from ullage.findings.base import Severity
 
@@ -137,15 +137,15 @@ PORT = (
 )
 
 
-def orphans() -> Evidence:
-    process = Process(77, "SGLang", READ_AT, "llm", (Member(78, "sglang::scheduler_TP1"),))
-    return Evidence(Origin("pid 77"), "pid 77", LEFTOVER, READ_AT, process)
+def no_server(topic: str) -> Evidence:
+    process = Process(77, "SGLang", READ_AT, "llm", (Member(78, "sglang::scheduler_TP1"),), title="python eval.py")
+    return Evidence(Origin("pid 77"), "pid 77", topic, READ_AT, process)
 
 
 LEFT = (
     Scenario(
-        fires=(*RUNNING, orphans()),
-        silent=RUNNING,
+        fires=(*RUNNING, no_server(LEFTOVER)),
+        silent=(*RUNNING, no_server(EMBEDDED)),
         says=("2 SGLang processes without a server: 77, 78",),
         advice="kill 77 78",
         severity=Severity.ERROR,
@@ -174,7 +174,17 @@ STAYS = (
         severity=Severity.WARNING,
     ),
 )
+INSIDE = (
+    Scenario(
+        fires=(*RUNNING, no_server(EMBEDDED)),
+        silent=(*RUNNING, no_server(LEFTOVER)),
+        says=("python eval.py runs SGLang inside itself",),
+        advice="ullage memory",
+        severity=Severity.INFO,
+    ),
+)
 SCENARIOS: Scenarios = {
+    "engine-inside-a-program": INSIDE,
     "does-not-stay-up": STAYS,
     "restart-pending": RESTART,
     "unit-differs": DIFFERS,

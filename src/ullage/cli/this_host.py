@@ -6,7 +6,7 @@ Nothing is written, and no port is asked that no server found here listens on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from ..masking import Masker
 from ..observe.at_once import at_once
 from ..observe.host.container_ref import ContainerRef, remark_of
 from ..observe.host.containers import Container, container_of, read_container, read_container_log
-from ..observe.host.evidence import left_over, not_readable, process_of
-from ..observe.host.find import find_servers
+from ..observe.host.evidence import not_readable, of_no_server, process_of
+from ..observe.host.find import find_servers, told
 from ..observe.host.journal import read_journal
 from ..observe.host.proc import started_at
 from ..observe.host.running import Output, Running
 from ..observe.host.unit_files import UnitFiles, read_unit_files
-from ..observe.host.units import UnitName, read_units, unit_of, units_naming
+from ..observe.host.units import UnitName, managers, read_units, unit_of, units_naming
 from ..observe.log_file import LogScan
 
 _AT_ONCE = 8
@@ -61,27 +61,27 @@ class _Server:
 def look_around(scan: LogScan, masker: Masker, *, history: bool = False) -> HostView:
     """Everything but the endpoints. `history`: earlier starts of the units too."""
     found = find_servers(programs)
-    servers = _each_at_its_own(map(_server, found.servers))
+    servers = [_server(running) for running in found.servers]
     units = read_units({s.unit for s in servers if s.unit}, masker)
-    commands = re.compile(COMMANDS)
-    at_once(lambda server: _read(server, _Sources(servers, units, commands, scan, masker, history)), servers, _AT_ONCE)
+    sources = _Sources(servers, units, re.compile(COMMANDS), scan, masker, history)
+    for server in servers:
+        _read_flags(server, sources)
+    _keep_apart(servers)
+    at_once(lambda server: _read(server, sources), servers, _AT_ONCE)
     items = [item for server in servers for item in server.items]
-    told = {s.running.main.pid for s in servers if any(item.remark == _OF_UNIT for item in s.items)}
-    items += [*not_readable(found, told), *(left_over(family, masker) for family in found.leftovers)]
-    items += _down(units, commands, masker)
+    flags_known = {s.running.main.pid for s in servers if any(item.remark == _OF_UNIT for item in s.items)}
+    items += [*not_readable(found, flags_known), *of_no_server(found, masker), *_down(sources)]
     pages = {server.urls[0]: page for server in servers if server.urls and (page := _page(server))}
     urls = {server.urls[0]: server.origin for server in servers if server.urls}
     return HostView(tuple(items), urls, pages, found.processes_seen)
 
 
-def _each_at_its_own(servers: Iterable[_Server]) -> list[_Server]:
-    """Of two that would be reached at one URL, as far as can be read, the first."""
+def _keep_apart(servers: Sequence[_Server]) -> None:
+    """Of two that would be reached at one URL, as far as can be read, the first is."""
     taken: set[str] = set()
-    every = list(servers)
-    for server in every:
+    for server in servers:
         server.urls = tuple(url for url in server.urls[:1] if url not in taken)
         taken.update(server.urls)
-    return every
 
 
 def _server(running: Running) -> _Server:
@@ -98,17 +98,26 @@ class _Sources(NamedTuple):
     history: bool
 
 
+def _read_flags(server: _Server, sources: _Sources) -> None:
+    """Its unit, and its command line: where a title is written over that, the one in the unit's files."""
+    unit = _unit(server, sources)
+    command = _command(server, sources.masker)
+    if not command and (command := _command_of_unit(server, unit)):
+        words = next(item.content.words for item in command if isinstance(item.content, Argv))
+        server.running = told(server.running, words, programs)
+        server.urls = server.running.urls
+    server.items = [*command, *unit]
+
+
 def _read(server: _Server, sources: _Sources) -> None:
-    """All evidence of one server, under its origin."""
+    """All other evidence of one server; everything under its origin."""
     container = read_container(server.container, sources.masker) if server.container else None
     if isinstance(container, Container) and not server.urls:
         server.urls = container.urls([(listen.host, listen.port) for listen in server.running.listens])
     process = _process(server, container, sources.masker)
-    items = [_evidence(server, f"pid {process.pid}", "process", process)]
+    items = [_evidence(server, f"pid {process.pid}", "process", process), *server.items]
     if isinstance(container, Failure) and server.container:
-        items.append(_evidence(server, f"{server.container}", "", container))
-    unit = _unit(server, sources)
-    items += [*(_command(server, sources.masker) or _command_of_unit(server, unit)), *unit]
+        items.append(_evidence(server, str(server.container), "", container))
     items += _log(server, container, sources)
     server.items = [item._replace(origin=_filed(server, item)) for item in items]
 
@@ -262,9 +271,7 @@ def _page(server: _Server) -> str:
     return f"{host}:{port}/metrics" if port else ""
 
 
-def _down(units: dict[UnitName, Evidence], commands: re.Pattern[str], masker: Masker) -> list[Evidence]:
+def _down(sources: _Sources) -> list[Evidence]:
     """Units whose server ends as soon as it began: no process of theirs may be there to be found."""
-    from ..observe.host.units import managers
-
-    named = units_naming(commands, masker, managers())
-    return [item._replace(topic=DOWN) for name, item in named.items() if name not in units and not item.failed]
+    named = units_naming(sources.commands, sources.masker, managers())
+    return [item._replace(topic=DOWN) for name, item in named.items() if name not in sources.units and not item.failed]

@@ -13,6 +13,7 @@ from ..figure import Figure, Kind, Source
 from .server import OnHost, Server
 
 DOWN = "down"  # topic of a unit whose server does not run
+EMBEDDED = "embedded"  # topic of an engine inside a program that is no server
 LEFTOVER = "leftover"  # topic of processes of a server that is gone
 _ADDRESS = re.compile(r"https?://(?:[^@/]*@)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
 CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
@@ -26,7 +27,7 @@ def is_of_host(item: Evidence) -> bool:
 
 def is_of_no_server(item: Evidence) -> bool:
     """Of the host, and of no server that runs."""
-    return item.topic in (LEFTOVER, DOWN)
+    return item.topic in (LEFTOVER, EMBEDDED, DOWN)
 
 
 def with_host(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Server:

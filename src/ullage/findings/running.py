@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from ..deployment import Deployment
+from ..engines.on_host import EMBEDDED, LEFTOVER
 from ..engines.server import OnHost, Server
 from ..evidence import ConfigFile, Document, Failure, Process, Samples, Unit
 from ..figure import Figure, Kind, Source, missing, read
@@ -260,7 +261,7 @@ def left_over(deployment: Deployment) -> Iterator[Hit]:
     """
     for item in deployment.others:
         process = item.content
-        if isinstance(process, Process):
+        if isinstance(process, Process) and item.topic == LEFTOVER:
             pids = [process.pid, *(member.pid for member in process.members)]
             figure = Figure("pid", process.pid, "", Kind.READ, Source(item.place))
             told = ", ".join(str(pid) for pid in pids)
@@ -269,6 +270,24 @@ def left_over(deployment: Deployment) -> Iterator[Hit]:
                 f"{len(pids)} {process.program} process{'es' if len(pids) > 1 else ''} without a server: {told}",
                 (figure,),
                 f"kill {' '.join(str(pid) for pid in pids)}",
+            )
+
+
+@rule("engine-inside-a-program", Severity.INFO, "An engine runs inside another program")
+def engine_inside(deployment: Deployment) -> Iterator[Hit]:
+    """A script or a notebook made an engine of its own (`LLM(...)`): it answers at no URL, so nothing of it can be
+    asked, and it holds GPU memory all the same.
+
+    `ullage memory` shows what it takes of each GPU. It ends with its program.
+    """
+    for item in deployment.others:
+        process = item.content
+        if isinstance(process, Process) and item.topic == EMBEDDED:
+            yield Hit(
+                f"pid {process.pid}",
+                f"{process.title} runs {process.program} inside itself",
+                (Figure("pid", process.pid, "", Kind.READ, Source(item.place)),),
+                "count its GPU memory as taken: ullage memory",
             )
 
 

@@ -12,9 +12,10 @@ from ...masking import Masker
 from .net_tables import own_addresses
 from .proc import started_at
 from .reach import shown
-from .running import Found, Leftover, Output, Running, Unreadable
+from .running import Found, Output, Proc, Running, Unreadable
 
 LEFTOVER = "leftover"  # topic of processes whose server is gone
+EMBEDDED = "embedded"  # topic of an engine inside a program that is no server
 _TITLE = 80  # letters of a process' title that are shown
 
 
@@ -50,12 +51,18 @@ def not_readable(found: Found, told: Collection[int]) -> list[Evidence]:
     ]
 
 
-def left_over(family: Leftover, masker: Masker) -> Evidence:
-    first, *others = family.processes
+def of_no_server(found: Found, masker: Masker) -> list[Evidence]:
+    """Processes whose server is gone, and engines inside other programs."""
+    gone = [_family(f.program, f.processes[0], f.processes[1:], LEFTOVER, masker) for f in found.leftovers]
+    return gone + [_family(f.program, f.parent, f.processes, EMBEDDED, masker) for f in found.embedded]
+
+
+def _family(program: str, first: Proc, others: Sequence[Proc], topic: str, masker: Masker) -> Evidence:
     now = datetime.now(timezone.utc)
     members = tuple(Member(p.pid, _title(p.words, p.title, masker)) for p in others)
-    process = Process(first.pid, family.program, started_at(first.start_ticks, now), first.user, members)
-    return Evidence(Origin(f"pid {first.pid}"), f"pid {first.pid}", LEFTOVER, now, process)
+    title = _title(first.words, first.title, masker)
+    process = Process(first.pid, program, started_at(first.start_ticks, now), first.user, members, title=title)
+    return Evidence(Origin(f"pid {first.pid}"), f"pid {first.pid}", topic, now, process)
 
 
 def _is_of_flags(line: Unreadable) -> bool:
