@@ -97,3 +97,8 @@ while read -r order; do
     fi
 done
 down
+for _ in 1 2 3 4 5 6 7 8 9 10; do # the last processes take a moment to be gone
+    find "$cgroup" -depth -type d -exec rmdir {} + 2> /dev/null || true
+    if [ ! -d "$cgroup" ]; then break; fi
+    sleep 0.1
+done

@@ -56,8 +56,14 @@ def test_a_machine_ends_with_the_process_that_made_it_however_that_dies(
         assert maker.stdout
         pid = int(maker.stdout.readline())
         assert Path(f"/proc/{pid}/comm").read_text() == "systemd\n"
+        own = {path for path in cgroups() if f"machine-{maker.pid}-" in path}
         maker.send_signal(signal.SIGKILL)
+    assert own
     assert gone(pid)
+    until = time.monotonic() + 30
+    while own & cgroups() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not own & cgroups()
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
 
 
