@@ -87,18 +87,13 @@ def service(*lines: str) -> str:
         ["Environment=A=one", f"ExecStart=:{DUMP} ${{A}} $A"],
         [f"ExecStart={DUMP} --one ; {DUMP} --two \\; still"],
         ["User=nobody", f"ExecStart={DUMP} %u %h"],
+        [f"ExecStart=@{DUMP} another-name --tp 2", f"ExecStart=-@{DUMP} another-name"],
     ],
 )  # fmt: skip
 def test_a_command_line_is_read_as_systemd_reads_it(host: Machine, lines: list[str]) -> None:
     name = f"line{abs(hash(tuple(lines)))}.service"
     host.unit(name, service(*lines))
     same(host, name)
-
-
-def test_the_name_that_a_program_is_told_it_has_is_no_word(host: Machine) -> None:
-    host.unit("named.service", service("ExecStart=@/bin/true vllm serve m"))
-    ((_, argv),) = argvs(host, "named.service") or [("", Argv(()))]
-    assert argv.words == ("/bin/true", "serve", "m") or argv.words == ()
 
 
 def test_random_command_lines_are_read_as_systemd_reads_them(host: Machine) -> None:

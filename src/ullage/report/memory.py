@@ -219,7 +219,7 @@ def _ways(page: Page, account: Account) -> None:
     page.say(("What else gives memory back (predicted):", ""), indent=2)
     for way in tap.ways:
         gives = f"{scale.told(way.gives)} {scale.unit}" if way.gives.unit == "bytes" else with_unit(way.gives)
-        page.say((f"{way.what}: {gives.removesuffix(' (predicted)')}; {way.price}", ""), indent=4, hang=2)
+        page.say((f"{way.what}: +{gives.removesuffix(' (predicted)')}; {way.price}", ""), indent=4, hang=2)
 
 
 def _not_read(page: Page, memory: Memory) -> None:
