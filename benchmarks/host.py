@@ -3,7 +3,7 @@
     python benchmarks/host.py [ROUNDS [JOURNAL_MB [PROCESSES]]]
 
 Boots a systemd in namespaces (needs root: see tests/systemd/machine.py), whose journal lies in a temporary folder: a
-unit prints half of it, then prefill, decode and router of a tank are started as units, then it prints the other half; it
+unit prints half of it, then prefill, decode and router of a tank are started as units, then it prints the rest; it
 takes minutes. Prints median, least and most of the time and of the peak memory, warm; and one run with the journal's
 pages dropped from the cache.
 """
