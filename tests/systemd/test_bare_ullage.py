@@ -180,13 +180,18 @@ print("asked", flush=True)
     deployed.write("/srv/listener.py", listener)
     deployed.run("systemd-run", "--unit=listener", "--property=Type=exec", PYTHON, "-u", "/srv/listener.py")
     deployed.until(PYTHON, "-c", "import sys; sys.exit('0100007F:270F' not in open('/proc/net/tcp').read())")
-    deployed.run("touch", "/srv/before")
-    for words in ((), ("--history", "--json"), ("--follow",)):
-        ullage(deployed, *words, "--timeout", "0.5")
-    found = deployed.run(
-        "find", "/", "-xdev", "-newer", "/srv/before", "-type", "f", "-not", "-path", "/var/log/journal/*"
-    )
-    assert found.stdout.splitlines() == []
+    inside = [
+        "systemd-run",
+        "--wait",
+        "--pipe",
+        "--quiet",
+        "--property=ReadOnlyPaths=/",
+        "--property=WorkingDirectory=/",
+    ]
+    for words in ((), ("--history", "--json"), ("--follow", "--timeout", "0.5"), ("memory",)):
+        done = deployed.run(*inside, PYTHON, "-m", "ullage", *words)
+        assert "http://127.0.0.1:30001" in done.stdout
+        assert not done.stderr
     assert "asked" not in deployed.run("journalctl", "--unit=listener", "--output=cat").stdout
 
 
