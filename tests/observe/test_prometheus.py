@@ -356,3 +356,17 @@ def test_nobody_there() -> None:
     assert isinstance(item.content, Failure)
     assert item.content.status == "refused"
     assert item.origin.target.startswith("Prometheus at 127.0.0.1:")
+
+
+def test_limits_of_servers_that_only_prometheus_reaches(setup: Setup) -> None:
+    """By the command: the live tank, read as Prometheus scraped it, and its highest use of the last hour."""
+    words = ["limits", "--prometheus", setup.url, "--match", '{job="tank"}', "--json"]
+    done = subprocess.run([sys.executable, "-m", "ullage", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    (found,) = data["servers"]
+    assert found["name"] == setup.tank
+    assert found["total_context"]["value"] > 1000
+    assert found["peaks"]["num_running_reqs"]["note"].startswith("the highest that Prometheus saw in 1 h")
+    assert next(row["safe"]["value"] for row in found["limits"] if row["label"] == "full") > 1
+    assert not data["not_read"]
