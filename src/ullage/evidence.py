@@ -164,12 +164,13 @@ class Evidence(NamedTuple):
     content: Content
     remark: str = ""  # how it was read, where that bears on whether it can be believed
     again: bool = False  # asked once more, to see whether the same server answers
+    dated: bool = False  # it says itself when it was taken, and that is `read_at`
 
     @property
     def observed_at(self) -> str | None:
         """When the server said it. What a file holds was captured at a time that it does not tell."""
         live = self.origin.target.startswith("http") or isinstance(self.content, Process | Unit)
-        return self.read_at.isoformat(timespec="seconds") if live else None
+        return self.read_at.isoformat(timespec="seconds") if live or self.dated else None
 
     @property
     def failed(self) -> bool:

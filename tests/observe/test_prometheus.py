@@ -163,7 +163,7 @@ def test_it_is_as_old_as_its_sample(setup: Setup) -> None:
     assert page.place.startswith(f"{setup.url} instance={setup.place(setup.sglang)}, sampled ")
     assert page.place.endswith(" s ago")
     assert timedelta(0) < datetime.now(timezone.utc) - page.read_at < timedelta(minutes=5)
-    assert page.observed_at is None
+    assert page.observed_at == page.read_at.isoformat(timespec="seconds")
 
 
 def test_the_highest_values_of_a_window(setup: Setup) -> None:

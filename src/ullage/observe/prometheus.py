@@ -216,7 +216,8 @@ class _Reader:
         place = f"{self.masker.text(self.base)} instance={name}"
         read_at = datetime.fromtimestamp(evaluated if at is None else at, timezone.utc)
         age = "sampled in the last 5 minutes" if at is None else f"sampled {max(0, round(evaluated - at))} s ago"
-        return Evidence(Origin(name), f"{place}, {age}", "metrics", read_at, page, "as Prometheus scraped it last")
+        scraped = Evidence(Origin(name), f"{place}, {age}", "metrics", read_at, page, "as Prometheus scraped it last")
+        return scraped._replace(dated=True)
 
 
 def _together(answers: Iterable[_Answer | Failure]) -> tuple[dict[Key, list[_Series]], Failure | None]:

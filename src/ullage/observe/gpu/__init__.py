@@ -15,7 +15,7 @@ def read_gpus(masker: Masker, time_limit_s: float = 2.0) -> Evidence:
     """The GPUs of this host, as the driver tells them; a driver that hangs holds nobody longer than the limit."""
     from .nvml import read
 
-    return read(masker, time_limit_s)
+    return read(masker, time_limit_s)._replace(dated=True)
 
 
 def of_text(text: str, masker: Masker) -> Gpus | Failure | None:
