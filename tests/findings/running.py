@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start
+from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start, vllm_start
 from ullage.engines.on_host import DOWN, EMBEDDED, LEFTOVER
 from ullage.evidence import Evidence, Member, Origin, Process, Unit
 from ullage.findings.base import Severity
@@ -59,6 +59,36 @@ def in_effect(context: int, unit_says: int) -> Items:
     return (*items, of_server(log("journal", *start(500_000, context=context, context_length=context)), items))
 
 
+def by_file(words: str, context: int = 524_288, edited_s_ago: float = 600) -> Items:
+    """Its `--config` file, which is edited by now, may say more than its command line."""
+    edited = says("0.83", "--context-length 131072")
+    items = on_host(f"{LAUNCH} {words}", unit=UNIT, configured=edited, edited_s_ago=edited_s_ago)
+    told = log("journal", *start(500_000, context=context, context_length=context, config="c.yaml"))
+    return (*items, of_server(told, items))
+
+
+def unread_file() -> Items:
+    return on_host(
+        f"{LAUNCH} --config c.yaml", unit=UNIT, configured=says("0.83", "--context-length 131072"), edited_s_ago=600
+    )
+
+
+OF_A_FILE = (
+    Scenario(
+        fires=by_file("--config c.yaml"),
+        silent=by_file("--config=c.yaml", 131_072, 7200),
+        says=("context_length is 131,072 in", "running since before the edit with 524,288 (/etc/"),
+        advice="systemctl restart",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=unread_file(),
+        silent=on_host(f"{LAUNCH} --config c.yaml", unit=UNIT, configured=says("0.83"), edited_s_ago=7200),
+        says=("what it read of its --config file is not known",),
+        advice="the next start reads it",
+        severity=Severity.INFO,
+    ),
+)
 DIFFERS = (
     Scenario(
         fires=in_effect(524_288, 131_072),
@@ -119,7 +149,47 @@ SERVES = (
         severity=Severity.ERROR,
     ),
 )
+
+
+def elsewhere(items: Items, **fields: object) -> Items:
+    """The same with other fields of its process."""
+    return tuple(
+        i._replace(content=i.content._replace(**fields)) if isinstance(i.content, Process) else i  # type: ignore[arg-type]
+        for i in items
+    )
+
+
+def of_two_engines() -> Items:
+    """One process, of whose port another engine's page was read too."""
+    items = on_host(LAUNCH, 100)
+    return (*items, *(of_server(i, items) for i in (log("a", *start(500_000)), log("b", *vllm_start(64_000, 7.81)))))
+
+
 PORT = (
+    Scenario(
+        fires=(
+            *elsewhere(on_host(LAUNCH, 100), network="n 1"),
+            *elsewhere(on_host(LAUNCH, 200, listens=()), network="n 1"),
+        ),
+        silent=(*elsewhere(on_host(LAUNCH, 100), network="n 1"), *elsewhere(on_host(LAUNCH, 200), network="n 2")),
+        says=("both told to use port 30000: pid 100 listens on it",),
+        advice="kill 200",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(*on_host(LAUNCH, 100, listens=["0.0.0.0:30000"]), *on_host(LAUNCH, 200, listens=["10.0.0.5:30000"])),
+        silent=(*on_host(LAUNCH, 100), *on_host(LAUNCH, 200, listens=["10.0.0.5:30000"])),
+        says=("both listen",),
+        advice="a port of its own",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(*on_host(LAUNCH, 100, hidden=True), *on_host(LAUNCH, 200, hidden=True, url=f"{URL}#", unit=UNIT)),
+        silent=of_two_engines(),
+        says=("both told to use port 30000: which of them listens on it is not readable",),
+        advice="(kill 100 or systemctl stop sglang.service)",
+        severity=Severity.ERROR,
+    ),
     Scenario(
         fires=(*on_host(LAUNCH, 100), *on_host(LAUNCH, 200, listens=())),
         silent=(*on_host(LAUNCH, 100), *on_host(LAUNCH.replace("30000", "30001"), 200)),
@@ -154,7 +224,8 @@ LEFT = (
 
 
 def down(**fields: object) -> Evidence:
-    unit = Unit(UNIT, "system", **({"state": "activating (auto-restart)", "result": "exit-code"} | fields))  # type: ignore[arg-type]
+    given = {"manager": "system", "state": "activating (auto-restart)", "result": "exit-code"} | fields
+    unit = Unit(UNIT, **given)  # type: ignore[arg-type]
     return Evidence(Origin(UNIT), UNIT, DOWN, READ_AT, unit)
 
 
@@ -174,6 +245,22 @@ STAYS = (
         severity=Severity.WARNING,
     ),
 )
+DOWN_SINCE = (
+    Scenario(
+        fires=(*on_host(LAUNCH), down(restarts=0)),
+        silent=on_host(LAUNCH),
+        says=("sglang.service is activating (auto-restart), waits to be started again, the last end: exit-code",),
+        advice="journalctl -u sglang.service",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(*on_host(LAUNCH), down(state="failed (failed)", since=READ_AT, manager="user op")),
+        silent=on_host(LAUNCH),
+        says=(f"sglang.service has failed (since {READ_AT:%Y-%m-%d %H:%M:%S} UTC), not started again",),
+        advice="journalctl --user -u sglang.service",
+        severity=Severity.ERROR,
+    ),
+)
 INSIDE = (
     Scenario(
         fires=(*RUNNING, no_server(EMBEDDED)),
@@ -185,8 +272,8 @@ INSIDE = (
 )
 SCENARIOS: Scenarios = {
     "engine-inside-a-program": INSIDE,
-    "does-not-stay-up": STAYS,
-    "restart-pending": RESTART,
+    "does-not-stay-up": STAYS + DOWN_SINCE,
+    "restart-pending": RESTART + OF_A_FILE,
     "unit-differs": DIFFERS,
     "clock-set": CLOCK,
     "not-serving": SERVES,

@@ -77,7 +77,13 @@ class _Listen(NamedTuple):
 
 
 def _tcp(server: Server) -> list[_Listen]:
-    listens = server.host.process.listens if server.host else ()
+    """Of one in a network of its own that is reached from here: the port that this host has for it."""
+    process = server.host.process if server.host else None
+    published = _ADDRESS.match(server.name) if process and process.network else None
+    if published:
+        host = published["v6"] or published["host"]
+        return [_Listen("" if host in ("127.0.0.1", "::1") else host, published["port"] or "")]
+    listens = process.listens if process else ()
     return [_Listen(*text.rpartition(":")[::2]) for text in listens if not text.startswith("unix:")]
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from ..deployment import Deployment
-from ..engines.on_host import EMBEDDED, LEFTOVER
+from ..engines.on_host import CONFIGURED, EMBEDDED, LEFTOVER
 from ..engines.server import OnHost, Server
-from ..evidence import ConfigFile, Document, Failure, Process, Samples, Unit
+from ..evidence import Argv, ConfigFile, Document, Failure, Process, Samples, Unit
 from ..figure import Figure, Kind, Source, missing, read
 from ..units import told_duration
 from .base import Hit, Severity, rule
@@ -68,7 +68,7 @@ def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequ
     told = "; ".join(_told(server, *edit, "running since before the edit with") for edit in edits)
     unit = host.unit
     name = unit.name if unit else "the server"
-    user = " --user" if unit and unit.manager != "system" else ""
+    user = _user(unit) if unit else ""
     reload = f"systemctl{user} daemon-reload, then " if unit and unit.reload_pending else ""
     where = f" ({', '.join(file.path for file in changed)})" if changed else ""
     return Hit(
@@ -82,6 +82,7 @@ def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequ
 def _touched(server: Server, host: OnHost, changed: Sequence[ConfigFile]) -> Hit:
     files = ", ".join(file.path for file in changed)
     unread = " (its command line there is not known)" if host.configured is None else ""
+    unread = " (what it read of its --config file is not known)" if _has_settings_elsewhere(server) else unread
     return Hit(
         server.name,
         f"changed since the start: {files}{unread}; nothing that was read there differs from what runs",
@@ -96,8 +97,23 @@ def _edits(server: Server) -> list[_Edit]:
     if host is None or host.configured is None:
         return []
     names = [n for n in dict.fromkeys([*host.configured, *host.asked]) if n not in _NO_MATTER]
-    pairs = [(name, _of(host.configured, name), _of(host.asked, name)) for name in names]
-    return [edit for edit in pairs if str(edit[1].value).lower() != str(edit[2].value).lower()]
+    pairs = [(name, _of(host.configured, name), _asked(server, host, name)) for name in names]
+    return [(n, now, then) for n, now, then in pairs if then and str(now.value).lower() != str(then.value).lower()]
+
+
+def _asked(server: Server, host: OnHost, name: str) -> Figure | None:
+    """As the process was started. Of settings in a file that could not be read as it was then, what its log says;
+    None where that says nothing.
+    """
+    if name in host.asked or not _has_settings_elsewhere(server):
+        return _of(host.asked, name)
+    return next((s.requested for s in server.settings if s.requested.name == name and s.requested.known), None)
+
+
+def _has_settings_elsewhere(server: Server) -> bool:
+    """Where its `--config` file was read as it was at the start, its settings stand in its place."""
+    commands = [item.content for item in server.evidence if isinstance(item.content, Argv) and item.topic != CONFIGURED]
+    return any(word.partition("=")[0] == "--config" for command in commands for word in command.words)
 
 
 def _of(figures: Mapping[str, Figure], name: str) -> Figure:
@@ -211,8 +227,11 @@ def _age(host: OnHost) -> timedelta | None:
 
 
 def _log_of(host: OnHost) -> str:
-    user = " --user" if host.unit and host.unit.manager != "system" else ""
-    return f"journalctl{user} -u {host.unit.name} -e" if host.unit else host.process.output or "not known where"
+    return (
+        f"journalctl{_user(host.unit)} -u {host.unit.name} -e"
+        if host.unit
+        else host.process.output or "not known where"
+    )
 
 
 @rule("port-taken", Severity.ERROR, "Two servers are told to use one port")
@@ -220,25 +239,58 @@ def port_taken(deployment: Deployment) -> Iterator[Hit]:
     """Two server processes name one port, and only one of them can have it (or both have it by SO_REUSEPORT, and the
     kernel deals requests out between them). The other fails late, after it has loaded its model, or serves nobody.
 
-    Typical after an old server was not stopped before a new one was started by hand.
+    Typical after an old server was not stopped before a new one was started by hand. Servers that listen on different
+    addresses, or in different networks, share no port.
     """
-    by_port: dict[tuple[str, object], list[Server]] = {}
+    by_port: dict[tuple[str, object], dict[int, Server]] = {}
     for server in deployment.servers:
         asked = server.host.asked.get("port") if server.host else None
         if server.host and asked is not None and asked.known:
-            by_port.setdefault((server.host.process.network, asked.value), []).append(server)
+            on_port = by_port.setdefault((server.host.process.network, asked.value), {})
+            on_port.setdefault(server.host.process.pid, server)
     for (_, port), sharing in by_port.items():
-        if len(sharing) > 1:
-            owners = [s for s in sharing if any(x.endswith(f":{port}") for x in _host(s).process.listens)]
-            names = [f"pid {_host(s).process.pid}" for s in sharing]
-            has = f"pid {_host(owners[0]).process.pid} listens on it" if len(owners) == 1 else _both(owners)
-            others = [s for s in sharing if s not in owners] or sharing[1:]
-            yield Hit(
-                ", ".join(s.name for s in others),
-                f"{' and '.join(names)} are both told to use port {port}: {has}",
-                tuple(_host(s).asked["port"] for s in sharing),
-                f"stop the one that is not wanted (kill {_host(others[0]).process.pid}), or give it a port of its own",
-            )
+        told = _rivals(list(sharing.values()), str(port))
+        if told:
+            yield told
+
+
+def _rivals(sharing: Sequence[Server], port: str) -> Hit | None:
+    owners = [s for s in sharing if _on(s, port)]
+    hidden = [s for s in sharing if _host(s).process.sockets_hidden]
+    if len(sharing) < 2 or (len(owners) == len(sharing) and not _meet(owners, port)):
+        return None
+    names = " and ".join(f"pid {_host(s).process.pid}" for s in sharing)
+    others = sharing if hidden else [s for s in sharing if s not in owners] or sharing[1:]
+    has = _both(owners) if len(owners) != 1 else f"pid {_host(owners[0]).process.pid} listens on it"
+    has = "which of them listens on it is not readable" if hidden and owners else has
+    return Hit(
+        ", ".join(s.name for s in others),
+        f"{names} are both told to use port {port}: {has}",
+        tuple(_host(s).asked["port"] for s in sharing),
+        f"stop the one that is not wanted ({' or '.join(_stop(_host(s)) for s in others)}), or give it a port of its"
+        " own",
+    )
+
+
+def _on(server: Server, port: str) -> set[str]:
+    """The addresses on which it listens on that port."""
+    places = [listen.rpartition(":") for listen in _host(server).process.listens if not listen.startswith("unix:")]
+    return {address for address, _, number in places if number == port}
+
+
+def _meet(servers: Sequence[Server], port: str) -> bool:
+    """Does a request to one of them reach another too? All addresses take in each of them."""
+    places = [address for server in servers for address in _on(server, port)]
+    return len(set(places)) < len(places) or bool({"0.0.0.0", "[::]"} & set(places))
+
+
+def _stop(host: OnHost) -> str:
+    unit = host.unit
+    return f"systemctl{_user(unit)} stop {unit.name}" if unit else f"kill {host.process.pid}"
+
+
+def _user(unit: Unit) -> str:
+    return " --user" if unit.manager != "system" else ""
 
 
 def _host(server: Server) -> OnHost:
@@ -310,13 +362,20 @@ def does_not_stay_up(deployment: Deployment) -> Iterator[Hit]:
 
 def _restarted(where: str, unit: Unit, severity: Severity) -> Hit:
     count = read("restarts", unit.restarts or 0, "", Source(unit.name, "NRestarts"))
-    times = f"started again {count.count} time{'s' if count.value != 1 else ''}" if count.value else "not started again"
-    result = f", the last end: {unit.result}" if unit.result not in ("", "success") else ""
-    user = " --user" if unit.manager != "system" else ""
+    times = f"started again {count.count} time{'s' if count.value != 1 else ''}" if count.value else ""
+    waits = "waits to be started again" if "auto-restart" in unit.state and not times else ""
+    result = f"the last end: {unit.result}" if unit.result not in ("", "success") else ""
+    told = [_state(unit), times or waits or "not started again", result]
     return Hit(
         where,
-        f"{unit.name} is {unit.state}, {times}{result}",
+        f"{unit.name} {', '.join(filter(None, told))}",
         (count,),
-        f"read how it ended: journalctl{user} -u {unit.name} -e",
+        f"read how it ended: journalctl{_user(unit)} -u {unit.name} -e",
         severity,
     )
+
+
+def _state(unit: Unit) -> str:
+    """`is active (running)`, and `has failed` for "failed (failed)"; since when, where it does not run."""
+    since = f" (since {unit.since:%Y-%m-%d %H:%M:%S} UTC)" if unit.since and not unit.state.startswith("active") else ""
+    return f"has failed{since}" if unit.state == "failed (failed)" else f"is {unit.state}{since}"

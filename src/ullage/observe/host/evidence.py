@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from ...evidence import Evidence, Failure, Member, Origin, Process
 from ...masking import Masker
-from .net_tables import own_addresses
+from .net_tables import network_of, own_addresses
 from .proc import started_at
 from .reach import shown
 from .running import Found, Output, Proc, Running, Unreadable
@@ -32,7 +32,7 @@ def process_of(running: Running, remarks: Sequence[str], masker: Masker) -> Proc
         any("not readable" in remark for remark in running.remarks),
         _hosts(),
         masker.text(main.cwd),
-        network="a network namespace of its own" if running.foreign else "",
+        network=f"network namespace {network_of('/proc', main.pid)}" if running.foreign else "",
         output=_output(running.output, masker),
         remarks=tuple(map(masker.text, (*running.remarks, *remarks))),
     )

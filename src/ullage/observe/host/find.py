@@ -97,23 +97,26 @@ def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | No
     stated, remark = _stated(host, main, family.program)
     head = host.programs.command_of(stated)[1]
     settings = settings_of(host.proc, main._replace(words=stated), head, host.fix)
+    edited = changed_since(settings, started_at(main.start_ticks, datetime.now(timezone.utc), host.proc))
+    merged = effective_words(stated, head, settings)
     output, errors = (output_of(host.proc, main, host.table, stream) for stream in (1, 2))
     running = Running(
         family.program,
         main,
         members,
         output=output,
-        remarks=tuple(filter(None, (remark, _of_settings(host.proc, main, settings)))),
-        words=effective_words(stated, head, settings),
+        remarks=tuple(filter(None, (remark, _of_settings(settings, edited=edited)))),
+        words=merged,
         errors=errors if errors != output else None,
         foreign=not is_ours(host.proc, main.pid),
     )
     lost = _is_title(stated)
-    known = not lost and not settings.unreadable and main.environment is not None
+    known = not (lost or settings.unreadable or edited) and main.environment is not None
     lines = unreadable(host.proc, running, host.fix, lost=lost)
     if settings.unreadable:
         lines.append(settings.unreadable)
-    return _placed(host, running, known=known), lines
+    placed = _placed(host, running, known=known)
+    return placed._replace(running=placed.running._replace(words=stated if edited else merged)), lines
 
 
 def _placed(host: _Host, running: Running, *, known: bool) -> Placed:
@@ -152,12 +155,11 @@ def _sockets(host: _Host, pid: int, network: int) -> tuple[Socket, ...]:
     return host.sockets[network]
 
 
-def _of_settings(proc: str, main: Proc, settings: Settings) -> str:
-    began = started_at(main.start_ticks, datetime.now(timezone.utc), proc)
+def _of_settings(settings: Settings, *, edited: bool) -> str:
     if not settings.path or settings.unreadable:
         return ""
-    if changed_since(settings, began):
-        return f"{settings.path} was changed after the start: its settings may not be those in effect"
+    if edited:
+        return f"{settings.path} was changed after the start: with which of its settings it runs is not known"
     return f"some of its settings are those of {settings.path}"
 
 
