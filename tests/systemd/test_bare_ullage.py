@@ -144,8 +144,11 @@ def test_an_edit_waits_for_a_restart(deployed: Machine) -> None:
     assert earlier["max_total_num_tokens"]["value"] == before
     assert "mem_fraction_static 0.8 (now 0.6)" in finding(data, "earlier-start-differs")["says"]
     assert server(report(deployed), "decode")["earlier_starts"] == []
+    now = decode["figures"]["max_total_num_tokens"]["value"]
     text = told(deployed, "--history")
-    assert f"{before:,}" in text
+    assert "Starts of http://127.0.0.1:30001 start KV pool memory fraction context running requests" in text
+    assert re.search(rf"\d\d:\d\d\S* {before:,} 0.8 2,048 64 .*current {now:,} 0.6 2,048 64", text)
+    assert "Starts of http://127.0.0.1:30000 no earlier start is known" in text
 
 
 def test_a_unit_file_that_systemd_has_not_read(deployed: Machine) -> None:

@@ -74,13 +74,13 @@ def limits(
     report = report_on(collect(targets, flags, options), lengths, asked, echoes)
     something = report.deployment.servers or report.deployment.others
     if as_json or something:
-        _show(report, as_json, sources, html, plot)
+        _show(report, as_json, sources, html, plot, history)
     if not something:
         raise nothing_found(report.failed, report.unclaimed)
     return _exit_code(report, fail_on)
 
 
-def _show(report: Report, as_json: bool, sources: bool, html: str | None, plot: bool | None) -> None:
+def _show(report: Report, as_json: bool, sources: bool, html: str | None, plot: bool | None, history: bool) -> None:
     """The page first: where it cannot be written, nothing is printed. In the place of the screen where it is `-`."""
     if html is not None and report.deployment.servers:
         from ..report.html import to_html
@@ -91,10 +91,10 @@ def _show(report: Report, as_json: bool, sources: bool, html: str | None, plot: 
         from .write import write_whole
 
         write_whole(html, to_html(report))
-    _print(report, as_json, sources, plot)
+    _print(report, as_json, sources, plot, history)
 
 
-def _print(report: Report, as_json: bool, sources: bool, plot: bool | None) -> None:
+def _print(report: Report, as_json: bool, sources: bool, plot: bool | None, history: bool) -> None:
     if as_json:
         from ..report.json_form import to_json
 
@@ -102,7 +102,7 @@ def _print(report: Report, as_json: bool, sources: bool, plot: bool | None) -> N
         return
     from ..report.terminal import print_report
 
-    print_report(report, sources=sources, plot=plot)
+    print_report(report, sources=sources, plot=plot, history=history)
     sys.stdout.flush()
 
 

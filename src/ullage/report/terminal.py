@@ -22,8 +22,8 @@ _FINEST_PLOTTED = 1.03  # a column of a plot is wider than this
 _EVIDENCE_SHOWN = 4  # figures of a finding on the screen; the JSON has all
 
 
-def print_report(report: Report, *, sources: bool = False, plot: bool | None = None) -> None:
-    """`plot`: draw the limits too; None where the page is a terminal that is wide enough."""
+def print_report(report: Report, *, sources: bool = False, plot: bool | None = None, history: bool = False) -> None:
+    """`plot`: draw the limits too; None where the page is a terminal that is wide enough. `history`: earlier starts."""
     page = Page()
     for echo in report.echoes:
         page.say((echo, "dim"))
@@ -37,6 +37,8 @@ def print_report(report: Report, *, sources: bool = False, plot: bool | None = N
             page.say(("no plot: the locale or the encoding of the output has no block characters (UTF-8 has)", "dim"))
     for server in report.deployment.servers:
         _server(page, server)
+        if history and server.role is not Role.ROUTER:
+            _history(page, server)
     _findings(page, report.findings)
     _not_read(page, report)
     if sources:
@@ -86,6 +88,17 @@ def _server(page: Page, server: Server) -> None:
             page.fact(setting.label, with_unit(setting.requested), _LABEL)
     for label, value in _facts(server):
         page.fact(label, value, _LABEL)
+
+
+def _history(page: Page, server: Server) -> None:
+    from .history import starts_of
+
+    columns, rows = starts_of(server)
+    page.heading(f"Starts of {server.name}")
+    if rows:
+        page.table(columns, rows)
+    else:
+        page.say(("no earlier start is known", "dim"))
 
 
 def _setting_table(page: Page, server: Server) -> None:
