@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.engines.llamacpp.flags import is_llama_server
-from ullage.engines.programs import command_of, door_of, environment_of, program_of, readable, title_of
+from ullage.engines.programs import command_of, door_of, environment_of, launched, program_of, readable, title_of
 from ullage.engines.router.flags import is_router
 from ullage.engines.sglang.flags import is_sglang
 from ullage.engines.vllm.arguments import is_vllm
@@ -228,3 +228,23 @@ def test_only_variables_that_bear_on_a_server_are_kept() -> None:
         unkept = "HOME PATH HF_TOKEN AWS_SECRET_ACCESS_KEY OPENAI_API_KEY MY_VLLM_KEY HF_HUB_OFFLINE_X".split()
         assert not any(pattern.match(variable) for variable in unkept)
         assert [p for p, n in own.items() if pattern.match(n) and n != name] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "words"),
+    [
+        ("exec vllm serve m --port 1", {}, "vllm serve m --port 1"),
+        ("setsid nohup vllm serve m", {}, "vllm serve m"),
+        ("env -u X VLLM_A=1 B=x=y vllm serve m", {"VLLM_A": "1", "B": "x=y"}, "vllm serve m"),
+        ("numactl --interleave=all /venv/bin/python -m sglang.launch_server --tp 2", {}, None),
+        ("sudo -u llm -- llama-server -m m.gguf", {}, "llama-server -m m.gguf"),
+        ("vllm serve m --served-model-name llama-server", {}, "vllm serve m --served-model-name llama-server"),
+        ("/opt/start --port 1 A=1", {}, "/opt/start --port 1 A=1"),
+        ("", {}, ""),
+    ],
+)
+def test_what_stands_before_a_program_is_none_of_its_flags(
+    line: str, environment: dict[str, str], words: str | None
+) -> None:
+    expected = "/venv/bin/python -m sglang.launch_server --tp 2" if words is None else words
+    assert launched(shlex.split(line)) == (environment, tuple(shlex.split(expected)))

@@ -19,14 +19,16 @@ from ..masking import Masker
 from ..observe.at_once import at_once
 from ..observe.host.container_ref import ContainerRef, remark_of
 from ..observe.host.containers import Container, container_of, read_container, read_container_log
+from ..observe.host.environment import variable
 from ..observe.host.evidence import not_readable, of_no_server, process_of
 from ..observe.host.find import find_servers, told
 from ..observe.host.journal import read_journal
 from ..observe.host.proc import started_at
 from ..observe.host.running import Output, Running
-from ..observe.host.unit_files import UnitFiles, read_unit_files
+from ..observe.host.unit_files import read_unit_files
 from ..observe.host.units import UnitName, managers, read_units, unit_of, units_naming
 from ..observe.log_file import LogScan
+from .configured import configured
 
 _AT_ONCE = 8
 
@@ -176,45 +178,9 @@ def _unit(server: _Server, sources: _Sources) -> list[Evidence]:
     paths = [file.path for file in loaded.content.files]
     files = read_unit_files(server.unit, paths, sources.commands, sources.masker)
     unit = loaded.content._replace(files=files.files or loaded.content.files)
-    return [loaded._replace(topic="unit", content=unit), *_configured(server, files)]
-
-
-def _configured(server: _Server, files: UnitFiles) -> list[Evidence]:
-    """The command that is this server's: of several that a script starts, the one with its port."""
-    told = [item for item in files.evidence if isinstance(item.content, Argv)]
-    failed = [item for item in files.evidence if item.failed]
-    of_program = [item for item in told if _program(item) == server.running.program]
-    port = _flag(server.running.words or server.running.main.words, "--port")
-    same = [
-        item for item in of_program if isinstance(item.content, Argv) and _flag(item.content.words, "--port") == port
-    ]
-    fits = of_program if len(of_program) == 1 else same
-    return [_of_interest(item, server)._replace(topic=CONFIGURED) for item in fits[:1]] or failed
-
-
-def _of_interest(item: Evidence, server: _Server) -> Evidence:
-    """Without variables that do not bear on a server."""
-    kept = programs.environment_of(server.running.program)
-    content = item.content
-    if not isinstance(content, Argv):
-        return item
-    words = programs.readable(content.words)
-    environment = {name: value for name, value in content.environment.items() if kept.match(name)}
-    return item._replace(content=Argv(words, environment))
-
-
-def _program(item: Evidence) -> str:
-    return programs.program_of(item.content.words) if isinstance(item.content, Argv) else ""
-
-
-def _flag(words: Sequence[str], name: str) -> str:
-    """The value of a flag, "" where it is not given."""
-    for n, word in enumerate(words):
-        if word == name:
-            return words[n + 1] if n + 1 < len(words) else ""
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return ""
+    near = [s for s in sources.servers if s.unit == server.unit and s.running.program == server.running.program]
+    told = configured(server.running, files, sources.masker, alone=len(near) == 1)
+    return [loaded._replace(topic="unit", content=unit), *told]
 
 
 _OF_UNIT = "its command line is written over by its title: the flags are those of its unit's files"
@@ -242,11 +208,19 @@ def _of_output(server: _Server, output: Output, sources: _Sources) -> list[Evide
 
 def _journal(server: _Server, unit: UnitName, sources: _Sources) -> list[Evidence]:
     loaded = sources.units.get(unit)
-    invocation = loaded.content.invocation if loaded and isinstance(loaded.content, Unit) else ""
+    running, current = server.running, loaded.content.invocation if loaded and isinstance(loaded.content, Unit) else ""
+    invocation = _started_in(running) or current
     alone = sum(other.unit == unit for other in sources.servers) == 1
-    running = server.running
     pids = () if alone else (running.main.pid, *(member.pid for member in running.members))
     return read_journal(unit, invocation, pids, sources.scan, sources.masker, history=sources.history)
+
+
+def _started_in(running: Running) -> str:
+    """The start of its unit that a process is of, by its own environment: systemd may know of a later one that it has
+    outlived, or of none where the unit's file is gone.
+    """
+    named = variable("/proc", running.main.pid, "INVOCATION_ID")
+    return named if re.fullmatch("[0-9a-f]{32}", named) else ""
 
 
 def _file(server: _Server, path: str, sources: _Sources) -> list[Evidence]:

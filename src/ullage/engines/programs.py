@@ -119,6 +119,15 @@ def command_of(words: Sequence[str]) -> Command:
     return _module(words, place, module) if module else _script(words, place)
 
 
+def launched(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The server that a line of a unit or a script starts, and the variables that are stated with it: without what
+    stands before it and gives way to it (`exec`, `nohup`, `env A=1`, `numactl --interleave=all`, `sudo -u llm`).
+    """
+    place = next((n for n in range(len(words)) if command_of(words[n:]).program), 0)
+    pairs = [(name, value) for name, equals, value in (w.partition("=") for w in words[:place]) if equals]
+    return {name: value for name, value in pairs if name.isidentifier()}, tuple(words[place:])
+
+
 def readable(words: Sequence[str]) -> tuple[str, ...]:
     """The command line of a server as the reader of its engine's flags knows it; others as they are."""
     program, head = command_of(words)
