@@ -92,7 +92,7 @@ def test_pids_tell_before_names_do() -> None:
     items = [
         log_item._replace(origin=log_item.origin._replace(owner="41@7")),
         item._replace(origin=origin._replace(owner="41@7")),
-        driver(gpu(0, scheduler(0, 42)), gpu(1, (43, "python3", 70 * GIB))),
+        driver(gpu(0, scheduler(0, 42)), gpu(1, (43, "python3", 85 * GIB))),
     ]
     servers = [replace(server, evidence=tuple(items[:2])) for server in read(items[:1])[0]]
     [account], unserved = accounts_of(servers, items, GIB)
@@ -128,7 +128,7 @@ def test_by_order_is_said_to_be_assumed() -> None:
 def test_what_the_driver_does_not_tell_is_not_zero() -> None:
     found, _ = one(driver(gpu(0, (7, "sglang::scheduler", None), free=None)))
     assert found[0].part("idle") is None
-    assert [figure.name for figure in found[0].unknown] == ["idle"]
+    assert [figure.name for figure in found[0].unknown] == ["idle", "process 7 sglang::scheduler"]
     assert found[0].held is None
 
 

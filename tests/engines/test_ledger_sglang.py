@@ -16,7 +16,7 @@ from ullage.cli.gather import Options, gather
 from ullage.engines.ledger import Account, accounts_of
 from ullage.engines.read import read
 from ullage.engines.sglang.ledger_v4 import charge_of
-from ullage.engines.sglang.on_tap import Identity
+from ullage.engines.sglang.on_tap_identity import Identity
 from ullage.evidence import Evidence
 from ullage.figure import Figure, Kind, Source
 from ullage.figure import read as reading

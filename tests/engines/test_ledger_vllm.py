@@ -75,12 +75,11 @@ def test_no_utilization_is_told_above_what_was_free_at_the_start() -> None:
 
 def test_the_printed_suggestion_is_put_right_where_graphs_are_counted_twice() -> None:
     for version, wrong in (("0.28.0", False), ("0.29.0", True), ("0.33.0", True), ("0.34.0", False)):
-        says = account(started(version=version)).tap.says
+        says = [line for line in account(started(version=version)).tap.says if "57936" in line]
         assert bool(says) == wrong, version
         if wrong:
             right = 7_000_000_000 + round(3.45 * GIB)
             assert f"{right} bytes" in says[0]
-            assert "57936" in says[0]
 
 
 def test_v0_prints_its_own_ledger() -> None:

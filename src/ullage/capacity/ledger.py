@@ -57,6 +57,15 @@ class Ledger:
     def free(self) -> tuple[Part, ...]:
         return tuple(part for part in self.parts if part.free)
 
+    @property
+    def left(self) -> Figure | None:
+        """What can be given away: what is free, less what is kept of it."""
+        if not self.free:
+            return None
+        first = self.free[0]
+        kept = [part.size for part in first.of_it]
+        return less(first.size.name, first.size, kept, "less what is kept of it") if kept else first.size
+
     def part(self, name: str) -> Part | None:
         """The part of this name, at whatever depth."""
         every = (found for top in self.parts for found in (top, *top.within()))
@@ -70,7 +79,7 @@ class Ledger:
         return max((abs(mine[name] - others[name]) for name in mine), default=0)
 
     def _lines(self) -> dict[str, int | float]:
-        lines = {part.name: part.size.number for part in self.parts}
+        lines = {"free" if part.free else part.name: part.size.number for part in self.parts}
         return {**lines, "": self.whole.number} if self.whole.known else lines
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..figure import Figure
+from ..figure import Figure, Kind
 
 NO_SETTING = "no setting leaves this margin: give a smaller --margin"
 
@@ -20,11 +20,24 @@ class Setting(NamedTuple):
 
 
 class Way(NamedTuple):
-    """Something else that gives memory back. `gives`: bytes on each GPU, or tokens of the pool."""
+    """Something else that gives memory back. `gives`: bytes on each GPU, or tokens of the pool.
+
+    `worth`: what the bytes would buy of the pool, and `by`: through what.
+    """
 
     what: str  # the change, with the flag and its value
     gives: Figure
     price: str
+    worth: Figure | None = None
+    by: str = ""
+
+    def worth_at(self, cost: Figure, unit: str, by: str) -> Way:
+        """With what its bytes buy, at `cost` bytes for one of the pool."""
+        if self.gives.unit != "bytes" or not cost.number:
+            return self
+        count, note = int(self.gives.number / cost.number), "bytes / bytes of one"
+        inputs = (self.gives, cost)
+        return self._replace(worth=Figure("worth", count, unit, Kind.PREDICTED, inputs=inputs, note=note), by=by)
 
 
 class Check(NamedTuple):
@@ -55,6 +68,7 @@ class OnTap(NamedTuple):
     settings: tuple[Setting, ...] = ()
     ways: tuple[Way, ...] = ()
     checks: tuple[Check, ...] = ()
+    warns: tuple[str, ...] = ()  # what to know before `best` is set
     says: tuple[str, ...] = ()
     grows: tuple[Figure, ...] = ()  # what grows with the context flag and not with use
     unknown: str = ""

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ..errors import UsageError
+from ..errors import UllageError, UsageError
 from ..evidence import Evidence
 from ..masking import Masker
 from ..report.memory_model import Memory, memory_of
@@ -65,8 +65,15 @@ def memory(
     if as_json or found.accounts or found.unserved:
         _print(found, as_json, sources)
     if not (found.accounts or found.unserved):
-        raise nothing_found(found.failed, found.unclaimed)
+        raise _nothing(found)
     return 0
+
+
+def _nothing(found: Memory) -> UllageError:
+    routers = [server.name for server in found.servers]
+    if routers:
+        return UsageError(f"{', '.join(routers)}: a router has no GPU memory of its own", "name its workers too")
+    return nothing_found(found.failed, found.unclaimed)
 
 
 def _gpus() -> Evidence:

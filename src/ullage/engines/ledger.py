@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol
 
 from ..capacity.ledger import Ledger
 from ..capacity.ledger_tap import OnTap
-from ..evidence import Evidence
-from .ledger_gpus import cards_of, on_cards, unserved
+from ..evidence import Evidence, Failure
+from .ledger_claims import cards_of
+from .ledger_gpus import on_cards, unserved
 from .server import Role, Server
 
 _MODULES = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": "llamacpp", "tank": "tank"}
@@ -37,7 +38,9 @@ def accounts_of(
     """Of every worker; and the GPUs that no server here is known to use. `margin`: bytes that are to be left free."""
     cards = cards_of(items)
     workers = [s for s in servers if s.role is not Role.ROUTER and s.engine in _MODULES]
-    placed = on_cards({s.name: _ledgers(s) for s in workers}, workers, cards)
+    lost = next((i.content for i in items if i.topic == "gpus" and isinstance(i.content, Failure)), None)
+    why = f"{lost.reason}; {lost.advice}" if lost else ""
+    placed = on_cards({s.name: _ledgers(s) for s in workers}, workers, cards, why)
     accounts = [Account(s, tuple(placed[s.name]), _tap(s, placed[s.name], margin)) for s in workers]
     accounts = [account._replace(tap=_with_others(account, workers)) for account in accounts]
     return accounts, unserved(cards, [led for found in placed.values() for led in found])

@@ -1,170 +1,75 @@
-"""Ledgers on the cards that the driver tells of: which GPUs are whose, other processes, and what is idle now."""
+"""Ledgers on the cards that the driver tells of: other processes, what is idle now, and what a start left of a card."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 from ..capacity.ledger import Ledger, Part
 from ..capacity.ledger_sums import added, less
-from ..evidence import Argv, Evidence, Gpu, GpuProcess, Gpus, Process
-from ..figure import Figure, Source, missing, read
+from ..figure import Figure, missing
+from ..units import GIB, MIB
+from .ledger_claims import PROGRAMS, Card, Claim, claim_of, slices_of
 from .server import Server
 
-_PROGRAMS = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": r"llama[-_]server|ollama"}
 _REST = ("before the engine began", "outside the share")  # what the card itself tells better
+_TRANSIENT = "activation peak"  # taken in a step that is full, and given back
 _CONTEXT = "total - driver - other processes - what was free when the engine began"
-_AT_MOST = "total - used: at most, for what the driver keeps is not told apart"
-_NO_FREE = "the driver does not tell what is free"
-_BY_NAME = "its processes on the GPUs were told by their names, for the pids are not part of the evidence"
-_BY_ORDER = "which GPUs are its own is assumed by their order: no pid, name or CUDA_VISIBLE_DEVICES tells"
+_SINCE = "free at the end of the start - idle now: activations, and what the allocator keeps of them"
 _UNTOLD = "the driver tells no processes here, so those of others are in what is unaccounted for"
-
-
-class Card(NamedTuple):
-    """One GPU with the evidence that it stands in."""
-
-    gpu: Gpu
-    item: Evidence
-    step: int
-
-    @property
-    def name(self) -> str:
-        slice_of = f" {self.gpu.mig}" if self.gpu.mig else ""
-        return f"GPU {self.gpu.number}{slice_of}" + (f" ({self.gpu.name})" if self.gpu.name else "")
-
-    def size(self, name: str, value: int | None) -> Figure:
-        """A size as the driver tells it; nvidia-smi's are whole MiB."""
-        if value is None:
-            return missing(name, "bytes", _NO_FREE if name == "idle" else "the driver does not tell it")
-        source = Source(self.item.place, f"GPU {self.gpu.number} {name}")
-        figure = read(name, value, "bytes", source, at=self.item.observed_at)
-        return figure.between(value - self.step // 2, value + self.step // 2) if self.step > 1 else figure
-
-    @property
-    def idle(self) -> Figure:
-        """What is free; where only total and use are told (the table of a bare nvidia-smi), the difference."""
-        free = self.size("idle", self.gpu.free_bytes)
-        total, used = self.size("total", self.gpu.total_bytes), self.size("used", self.gpu.used_bytes)
-        if free.known or not (total.known and used.known):
-            return free
-        kept = [figure for figure in (self.size("driver", self.gpu.reserved_bytes),) if figure.known]
-        return less("idle", total, [used, *kept], "total - used" if kept else _AT_MOST)
-
-
-class Claim(NamedTuple):
-    """The cards that a server uses, its processes' pids on them, and how that is known."""
-
-    cards: tuple[Card, ...]
-    pids: frozenset[int]
-    remark: str = ""
-
-
-def cards_of(items: Sequence[Evidence]) -> list[Card]:
-    """Every card once, though it may be told of by NVML and by a captured file."""
-    told = [(item, item.content) for item in items if isinstance(item.content, Gpus)]
-    found = [Card(gpu, item, content.step_bytes) for item, content in told for gpu in content.gpus]
-    return list({c.gpu.uuid or (c.item.place, c.gpu.number): c for c in reversed(found)}.values())[::-1]
+_IDLE_INSIDE = "what is idle is not told, so it is in what is unaccounted for"
+_NO_TOTAL = "the driver tells no memory of this GPU, only its processes'"
+_OF_SLICES = "its memory is shared out to its slices, which stand on their own; what is in none of them is unaccounted"
+_NOT_ITS_CARDS = "none of the GPUs in the evidence is known to be this server's"
+_ANOTHER_RUN = GIB // 2  # bytes by which the driver's count and the log's may differ within one run
 
 
 def on_cards(
-    ledgers: Mapping[str, Sequence[Ledger]], servers: Sequence[Server], cards: Sequence[Card]
+    ledgers: Mapping[str, Sequence[Ledger]], servers: Sequence[Server], cards: Sequence[Card], lost: str = ""
 ) -> dict[str, list[Ledger]]:
-    """The ledgers of each server, on its cards where there are some."""
+    """The ledgers of each server, on its cards where there are some. A GPU with slices is none itself. `lost`: why no
+    GPUs could be asked, where they were.
+    """
+    why = _NOT_ITS_CARDS if cards else lost
+    whole = [card for card in cards if not slices_of(card, cards)]
     taken: set[str] = set()
-    placed: dict[str, list[Ledger]] = {}
+    claims: dict[str, Claim] = {}
     for server in servers:
-        free = [card for card in cards if card.name not in taken]
-        claim = _claim(server, servers, cards, free) if server.engine in _PROGRAMS else Claim((), frozenset())
+        free = [card for card in whole if card.name not in taken]
+        claim = claim_of(server, servers, whole, free) if server.engine in PROGRAMS else Claim((), frozenset())
         taken |= {card.name for card in claim.cards}
-        placed[server.name] = [*_placed(ledgers[server.name], claim)]
-    return placed
+        claims[server.name] = claim
+    return {
+        name: [_shared(led, claims, name) for led in _placed(ledgers[name], claim, why)]
+        for name, claim in claims.items()
+    }
 
 
 def unserved(cards: Sequence[Card], ledgers: Sequence[Ledger]) -> list[Ledger]:
     """Cards that no server here was found to use."""
     used = [led.device for led in ledgers]
-    return [_bare(c) for c in cards if not any(name == c.name or name.startswith(f"{c.name}, ") for name in used)]
+    left = [c for c in cards if not any(name == c.name or name.startswith(f"{c.name}, ") for name in used)]
+    return [_sliced(c, slices) if (slices := slices_of(c, cards)) else _bare(c) for c in left]
 
 
-def _claim(server: Server, servers: Sequence[Server], cards: Sequence[Card], free: Sequence[Card]) -> Claim:
-    """By pid; else by the name of the processes, CUDA_VISIBLE_DEVICES, --base-gpu-id, or order."""
-    pids = _pids(server)
-    if own := [card for card in cards if pids & {p.pid for p in card.gpu.processes or ()}]:
-        return Claim(_by_rank(own, pids), pids)
-    alone = sum(other.engine == server.engine for other in servers) == 1
-    named = {p.pid for card in cards for p in card.gpu.processes or () if _is_engines(server, p)}
-    if named and alone:
-        own = [card for card in cards if named & {p.pid for p in card.gpu.processes or ()}]
-        return Claim(_by_rank(own, frozenset(named)), frozenset(named), _BY_NAME)
-    chosen, remark = _listed(server, cards, free)
-    if alone or not named:
-        named |= _largest(chosen)
-    return Claim(tuple(chosen), frozenset(named), remark)
+def _shared(led: Ledger, claims: Mapping[str, Claim], own: str) -> Ledger:
+    """Says who else is on the card: what is idle there is idle once."""
+    others = [
+        name
+        for name, claim in claims.items()
+        if name != own and any(re.match(re.escape(card.name) + "(?:,|$)", led.device) for card in claim.cards)
+    ]
+    if not others:
+        return led
+    said = f"{' and '.join(others)} runs on this GPU too: what is idle is there once, for all of them"
+    return replace(led, remarks=(*led.remarks, said))
 
 
-def _pids(server: Server) -> frozenset[int]:
-    found = {item.origin.pid for item in server.evidence}
-    for item in server.evidence:
-        if isinstance(item.content, Process):
-            found |= {item.content.pid, *(member.pid for member in item.content.members)}
-    found |= {f.count for n in ("engine_pid", "api_server_pid") if type((f := server.figure(n)).value) is int}
-    return frozenset(pid for pid in found if pid is not None)
-
-
-def _is_engines(server: Server, process: GpuProcess) -> bool:
-    return re.search(_PROGRAMS[server.engine], process.name, re.IGNORECASE) is not None
-
-
-def _by_rank(cards: Sequence[Card], pids: frozenset[int]) -> tuple[Card, ...]:
-    """In the order of the ranks that the processes' titles tell, else as the driver counts them."""
-
-    def rank(card: Card) -> tuple[int, int]:
-        titles = [p.name for p in card.gpu.processes or () if p.pid in pids]
-        ranks = [tuple(int(n) for n in re.findall(r"(?:PP|TP)(\d+)", title)) for title in titles]
-        told = next((found for found in ranks if found), (0,))
-        return (told[0] * 1000 + told[-1] if len(told) > 1 else told[0], card.gpu.number)
-
-    return tuple(sorted(cards, key=rank))
-
-
-def _listed(server: Server, cards: Sequence[Card], free: Sequence[Card]) -> tuple[list[Card], str]:
-    """The cards that the environment or the flags name, else the first that are left."""
-    count = _count(server)
-    for item in server.evidence:
-        content = item.content
-        visible = content.environment.get("CUDA_VISIBLE_DEVICES") if isinstance(content, Argv) else None
-        if visible:
-            words = [word.strip() for word in visible.split(",") if word.strip()]
-            named = [c for word in words for c in cards if word in (str(c.gpu.number), c.gpu.uuid)]
-            return named[:count], ""
-    base, step = server.figure("base_gpu_id"), server.figure("gpu_id_step")
-    if type(base.value) is int:
-        stride = step.count if type(step.value) is int else 1
-        wanted = [base.count + stride * n for n in range(count)]
-        return [c for n in wanted for c in cards if c.gpu.number == n], ""
-    return list(free[:count]), _BY_ORDER if len(cards) > count or len(free) < count else ""
-
-
-def _count(server: Server) -> int:
-    count = 1
-    for name in ("tp_size", "pp_size", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"):
-        size = server.figure(name)
-        count *= size.count if type(size.value) is int else 1
-    return count
-
-
-def _largest(cards: Sequence[Card]) -> set[int]:
-    """Of each card the process that holds most, where nothing else tells the server's."""
-    held = [[p for p in card.gpu.processes or () if p.used_bytes] for card in cards]
-    return {max(found, key=lambda p: p.used_bytes or 0).pid for found in held if found}
-
-
-def _placed(ledgers: Sequence[Ledger], claim: Claim) -> Iterator[Ledger]:
-    """Each rank's ledger on its card; one that stands for all on every card."""
+def _placed(ledgers: Sequence[Ledger], claim: Claim, why: str) -> Iterator[Ledger]:
+    """Each rank's ledger on its card; one that stands for all on every card. `why`: of no card's, where it is told."""
     if not claim.cards:
-        yield from ledgers
+        yield from (_without_card(led, why) if why else led for led in ledgers)
         return
     ranked = (
         sorted(ledgers, key=lambda led: [int(n) for n in re.findall(r"\d+", led.device)]) if len(ledgers) > 1 else []
@@ -177,6 +82,15 @@ def _placed(ledgers: Sequence[Ledger], claim: Claim) -> Iterator[Ledger]:
     yield from (led for led in ranked if led not in devices[: len(claim.cards)])
 
 
+def _without_card(led: Ledger, why: str = _NOT_ITS_CARDS) -> Ledger:
+    """GPUs are told of, or were asked for, and none is this one."""
+    idle = next((figure for figure in led.unknown if figure.name == "idle now"), None)
+    if idle is None:
+        return led
+    unknown = tuple(replace(f, note=why) if f.note == idle.note else f for f in led.unknown)
+    return replace(led, unknown=unknown)
+
+
 def _is_device(led: Ledger) -> bool:
     """A GPU's, and not the host's."""
     return re.search(r"TP\d|PP\d|DP\d|CUDA\d|ROCm\d|GPU", led.device) is not None and "Host" not in led.device
@@ -184,23 +98,84 @@ def _is_device(led: Ledger) -> bool:
 
 def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
     """The card as a whole: the driver, others' processes, the engine's context, its own parts, and what is idle."""
-    whole = card.size("total", card.gpu.total_bytes)
+    whole, rank = card.total, f", {base.device}" if re.search(r"\d", base.device) and "each" not in base.device else ""
+    if whole.known and base.usable is not None and base.usable.known and base.usable.least > whole.most:
+        return _other_card(base, card)
+    if not whole.known:
+        return _without_total(base, card, claim, rank)
     fixed = [*_driver(card), *_others(card, claim.pids)]
     own = [part for part in base.parts if not part.free and part.name not in _REST]
     context = _context(base, whole, fixed)
-    idle = card.idle
-    free = [Part("idle", idle, free=True)] if idle.known else []
-    rank = f", {base.device}" if re.search(r"\d", base.device) and "each" not in base.device else ""
-    return Ledger(
+    parts = [*fixed, *([context] if context else []), *own, *_since(base, card, context)]
+    parts = [*parts, *_idle(card)]
+    led = Ledger(
         device=f"{card.name}{rank}",
         whole=whole,
-        parts=(*fixed, *([context] if context else []), *own, *free),
+        parts=tuple(parts),
         usable=base.usable,
         held=_held(card, claim.pids),
         server=base.server,
-        unknown=() if idle.known else (idle,),
+        unknown=tuple(_unknown(card)),
         remarks=(*base.remarks, *_remarks(card, claim)),
     )
+    return _with_one_run(_with_transient(led), own)
+
+
+def _other_card(base: Ledger, card: Card) -> Ledger:
+    """More was free when the engine began than this card has."""
+    assert base.usable is not None
+    said = (
+        f"{card.name} has {card.total.number / GIB:,.2f} GiB, and {base.usable.number / GIB:,.2f} GiB were free when"
+        " this server began: it runs on another GPU"
+    )
+    return replace(_without_card(base), remarks=(*base.remarks, said))
+
+
+def _without_total(base: Ledger, card: Card, claim: Claim, rank: str) -> Ledger:
+    """The driver of a GPU that shares the host's memory tells no total: the whole stays what the engine found."""
+    unknown = (*(f for f in base.unknown if f.name not in ("total", "idle now")), *_unknown(card))
+    others = "; ".join(
+        f"process {p.pid} {p.name}".strip() + f" holds {(p.used_bytes or 0) / MIB:,.0f} MiB besides"
+        for p in card.gpu.processes or ()
+        if p.pid not in claim.pids and p.used_bytes
+    )
+    remarks = (*base.remarks, *_remarks(card, claim), _NO_TOTAL, *([others] if others else []))
+    return replace(
+        base, device=f"{card.name}{rank}", held=_held(card, claim.pids), unknown=unknown, remarks=tuple(remarks)
+    )
+
+
+def _with_one_run(led: Ledger, own: Sequence[Part]) -> Ledger:
+    """Says it where the driver counts far less for the server's processes than its parts make up."""
+    ours = sum(part.size.least for part in own if part.name != _TRANSIENT)
+    if led.held is None or led.held.most + _ANOTHER_RUN >= ours:
+        return led
+    said = (
+        f"the driver counts {led.held.number / GIB:,.2f} GiB for its processes, and its start took"
+        f" {ours / GIB:,.2f} GiB: the two are not of one run, and what is idle now is not what this start left"
+    )
+    return replace(led, remarks=(*led.remarks, said))
+
+
+def _with_transient(led: Ledger) -> Ledger:
+    """The activation peak is taken in a full step only: where the rest leaves no room for it, it lies in what is idle,
+    and is not counted beside it.
+    """
+    peak, idle = led.part(_TRANSIENT), next(iter(led.free), None)
+    if peak is None or idle is None or led.unaccounted.most >= 0:
+        return led
+    inside = replace(idle, of_it=(replace(peak, name=f"kept for the {_TRANSIENT}"),))
+    return replace(led, parts=tuple(inside if part is idle else part for part in led.parts if part is not peak))
+
+
+def _since(base: Ledger, card: Card, context: Part | None) -> Iterator[Part]:
+    """What went of the card since the start had ended. Told only where nothing else can have taken it."""
+    left = next((part for part in base.free if part.name == "free at the end of the start"), None)
+    if left is None or context is None or card.gpu.processes is None or not card.idle.known:
+        return
+    size = less("since_start", left.size, [card.idle], _SINCE)
+    if size.least > 0:
+        yield Part("taken since the start", size, why=_SINCE)
 
 
 def _driver(card: Card) -> Iterator[Part]:
@@ -209,11 +184,25 @@ def _driver(card: Card) -> Iterator[Part]:
         yield Part("driver", kept, why="kept back by the driver")
 
 
+def _idle(card: Card) -> Iterator[Part]:
+    if card.idle.known:
+        yield Part("idle", card.idle, free=True)
+
+
 def _others(card: Card, pids: frozenset[int]) -> Iterator[Part]:
     for process in card.gpu.processes or ():
         held = card.size(f"process {process.pid}", process.used_bytes)
         if process.pid not in pids and held.known:
             yield Part(f"process {process.pid} {process.name}".strip(), held, why="another process")
+
+
+def _unknown(card: Card) -> Iterator[Figure]:
+    """What the driver does not tell."""
+    if not card.idle.known:
+        yield card.idle
+    for process in card.gpu.processes or ():
+        if process.used_bytes is None:
+            yield missing(f"process {process.pid} {process.name}".strip(), "bytes", "the driver does not tell its size")
 
 
 def _context(base: Ledger, whole: Figure, fixed: Sequence[Part]) -> Part | None:
@@ -229,8 +218,14 @@ def _context(base: Ledger, whole: Figure, fixed: Sequence[Part]) -> Part | None:
 def _remarks(card: Card, claim: Claim) -> Iterator[str]:
     if claim.remark:
         yield claim.remark
+    yield from _of_bare(card)
+
+
+def _of_bare(card: Card) -> Iterator[str]:
     if card.gpu.processes is None:
         yield _UNTOLD
+    if card.total.known and not card.idle.known:
+        yield _IDLE_INSIDE
 
 
 def _held(card: Card, pids: frozenset[int]) -> Figure | None:
@@ -241,9 +236,14 @@ def _held(card: Card, pids: frozenset[int]) -> Figure | None:
 
 def _bare(card: Card) -> Ledger:
     """A card of which no server was found: what is in use, as far as its processes are told, and what is idle."""
-    others, idle, used = [*_others(card, frozenset())], card.idle, card.size("used", card.gpu.used_bytes)
+    others, used = [*_others(card, frozenset())], card.size("used", card.gpu.used_bytes)
     if used.known and not others:
         others = [Part("in use", used, why="by whom is not told")]
-    parts = [*_driver(card), *others, *([Part("idle", idle, free=True)] if idle.known else [])]
-    remarks = (_UNTOLD,) if card.gpu.processes is None else ()
-    return Ledger(card.name, card.size("total", card.gpu.total_bytes), tuple(parts), remarks=remarks)
+    parts = (*_driver(card), *others, *_idle(card))
+    return Ledger(card.name, card.total, parts, unknown=tuple(_unknown(card)), remarks=tuple(_of_bare(card)))
+
+
+def _sliced(card: Card, slices: Sequence[Card]) -> Ledger:
+    """A GPU whose memory is shared out: its processes and what is idle stand with its slices, and not here too."""
+    shares = [Part(c.gpu.mig, c.total, why="stands on its own") for c in slices if c.total.known]
+    return Ledger(card.name, card.total, (*_driver(card), *shares), remarks=(_OF_SLICES,))

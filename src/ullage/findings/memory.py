@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from ..deployment import Deployment
 from ..engines.server import Server
-from ..engines.version import release_of
+from ..engines.vllm.ledger import graphs_inside as is_inside
 from ..figure import Figure, derived
 from .base import Hit, Severity, rule
 
-_INSIDE = (0, 20, 0)  # since then vLLM estimates the graphs, and takes them out of the share
 _SPARE_GIB = 0.5  # what the driver, NCCL and fragments need beside the graphs
 _OFF_GIB = 0.5
 _WORTH_TELLING = 0.05  # of what the pool would be
@@ -44,8 +43,7 @@ def graphs_outside(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _graphs_are_inside(server: Server) -> bool:
-    release = release_of(server.figure("version"))
-    return server.figure("estimated_cudagraph_gib").known or (release is not None and release >= _INSIDE)
+    return is_inside({name: figure for name, figure in server.figures.items() if figure.known})
 
 
 @rule("graphs-inside-the-share", Severity.INFO, "The estimate for CUDA graphs comes out of the KV pool")

@@ -7,20 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from ..capacity.ledger import UNACCOUNTED, Ledger, Part
 from ..capacity.ledger_sums import added
-from ..capacity.ledger_tap import OnTap, Setting
-from ..engines.ledger import Account
 from ..figure import Figure
-from .memory_model import Buys, Memory
-from .memory_words import Scale, in_words, is_reckoned, scale_of
+from .memory_model import Memory
+from .memory_tap import print_tap
+from .memory_words import LABEL as _LABEL
+from .memory_words import Scale, is_reckoned, scale_of
 from .page import Column, Page
 from .rows import identity
 from .sources import Trees as Trees
-from .words import plain, value_of, with_unit
 
-_LABEL = 23  # columns of a label and the space after it
 _ALIKE = 0.2 * 2**30  # bytes: GPUs of a server that differ by no more are shown as one
 _WIDE = 60  # columns from which on a share of the whole is shown
-_OVERLAP = "the figures overlap by that much: two of them count the same memory"
+_OVERLAP = "below zero: something was given back after it was measured, or two figures count the same memory"
 
 
 def print_memory(memory: Memory, *, sources: bool = False) -> None:
@@ -29,17 +27,34 @@ def print_memory(memory: Memory, *, sources: bool = False) -> None:
         page.say((echo, "dim"))
     for account in memory.accounts:
         page.say((identity(account.server), "bold"))
+    many = len(memory.accounts) > 1
     for account in memory.accounts:
-        many = len(memory.accounts) > 1
+        if not account.ledgers and many:
+            continue
         for ledgers in _alike(account.ledgers):
             _ledger(page, ledgers, account.server.name if many else "")
-        _on_tap(page, account, memory)
+        print_tap(page, account, memory)
+    _untold(page, memory)
     for ledger in memory.unserved:
         _ledger(page, [ledger], "")
     _not_read(page, memory)
     if sources:
         _sources(page, memory)
     page.show()
+
+
+def _untold(page: Page, memory: Memory) -> None:
+    """Servers of whose memory nothing is told, together, by what would tell it."""
+    if len(memory.accounts) < 2:
+        return
+    reasons: dict[str, list[str]] = {}
+    for account in memory.accounts:
+        if not account.ledgers:
+            reasons.setdefault(account.tap.unknown, []).append(account.server.name)
+    if reasons:
+        page.heading("Nothing told of")
+    for reason, names in reasons.items():
+        page.say((f"{', '.join(names)}: {reason}", ""), indent=2)
 
 
 def _alike(ledgers: Sequence[Ledger]) -> list[list[Ledger]]:
@@ -120,106 +135,6 @@ def _below(page: Page, ledgers: Sequence[Ledger], scale: Scale) -> None:
         page.fact("note", remark, _LABEL)
     if not first.whole.known:
         page.fact("not known", f"total, and so what is unaccounted: {first.whole.note}", _LABEL)
-
-
-def _on_tap(page: Page, account: Account, memory: Memory) -> None:
-    tap = account.tap
-    many = len(memory.accounts) > 1
-    page.heading(f"On tap, {account.server.name}" if many else "On tap")
-    if tap.unknown:
-        page.say((f"{tap.lever}: {tap.unknown}".removeprefix(": "), ""), indent=2)
-    for line in _headline(account, memory):
-        page.say((line, ""), indent=2)
-    if len(tap.settings) > 1 or (tap.settings and tap.lever == "-c"):
-        _settings(page, tap, memory.buys[account.server.name], _scale(account))
-    for line in (*_checked(tap), *tap.says):
-        page.say((line, "dim"), indent=2)
-    _ways(page, account)
-
-
-def _scale(account: Account) -> Scale:
-    return scale_of(account.ledgers[0])
-
-
-def _headline(account: Account, memory: Memory) -> Iterator[str]:
-    """What is idle, and what a hundredth buys."""
-    tap, scale = account.tap, _scale(account) if account.ledgers else None
-    if scale is None:
-        return
-    if tap.left is not None:
-        name = account.ledgers[0].free[0].name if account.ledgers[0].free else "idle"
-        told = "idle now" if name == "idle" else f"idle: {name}"
-        yield f"{scale.told(tap.left)} {scale.unit} {told}" + (
-            ", on the GPU with least left" if len(account.ledgers) > 1 else ""
-        )
-    if tap.each is not None:
-        yield f"+0.01 of {tap.lever} buys {value_of(tap.each)} {tap.each.unit} (predicted)"
-    if tap.best is not None and tap.now is not None:
-        yield _advice(tap, tap.best, scale, memory.margin)
-
-
-def _advice(tap: OnTap, best: Setting, scale: Scale, margin: int) -> str:
-    kept = [f"{scale.told(figure)} {scale.unit} of {figure.name.replace('_', ' ')}" for figure in tap.grows[1:]]
-    beside = f" beside {', '.join(kept)}" if kept else ""
-    now = tap.now.number if tap.now is not None else 0
-    asked = f"a margin of {in_words(margin)}{beside}"
-    if best.value > now:
-        return (
-            f"{tap.lever} {plain(best.value)} is the most that leaves {asked}: {value_of(best.pool)}"
-            f" {best.pool.unit}, and {scale.told(best.left)} {scale.unit} left (predicted)"
-        )
-    if best.value == now:
-        return f"{tap.lever} {plain(now)} is as high as it can be with {asked}"
-    return (
-        f"less than {asked} is left: {tap.lever} {plain(best.value)} leaves it, with {value_of(best.pool)} (predicted)"
-    )
-
-
-def _settings(page: Page, tap: OnTap, buys: Sequence[Buys], scale: Scale) -> None:
-    unit = tap.settings[0].pool.unit
-    columns = [
-        Column("at"),
-        Column(unit, right=True),
-        Column(f"{scale.unit} left", right=True),
-        *(Column(f"safe at {found.label}", right=True) for found in buys),
-    ]
-    rows = [
-        (
-            plain(setting.value) + (" now" if tap.now is not None and setting.value == tap.now.number else ""),
-            f"{setting.pool.number:,.0f}",
-            scale.told(setting.left),
-            *(value_of(found.safe[setting.value]) for found in buys),
-        )
-        for setting in tap.settings
-    ]
-    page.table(columns, rows)
-
-
-def _checked(tap: OnTap) -> Iterator[str]:
-    """How the formula does where the answer is known."""
-    for check in tap.checks:
-        error = f"{check.error:+.3%}" if check.predicted.value != check.stated.value else "exact"
-        unit = check.stated.unit
-        told = (
-            f"{value_of(f)} {unit}" if unit != "bytes" else f"{f.number / 2**30:,.2f} GiB"
-            for f in (check.predicted, check.stated)
-        )
-        said, stated = told
-        yield f"checked on {check.of}: the formula gives {said}, stated {stated} ({error})"
-
-
-def _ways(page: Page, account: Account) -> None:
-    tap, scale = account.tap, _scale(account) if account.ledgers else None
-    for figure in tap.grows:
-        if scale is not None:
-            size = f"{scale.told(figure)} {scale.unit}"
-            page.fact("grows with context", f"{figure.name.replace('_', ' ')}, {size} ({figure.note})", _LABEL)
-    if not tap.ways or scale is None:
-        return
-    page.say(("What else gives memory back (predicted):", ""), indent=2)
-    for way in tap.ways:
-        gives = f"{scale.told(way.gives)} {scale.unit}" if way.gives.unit == "bytes" else with_unit(way.gives)
-        page.say((f"{way.what}: +{gives.removesuffix(' (predicted)')}; {way.price}", ""), indent=4, hang=2)
 
 
 def _not_read(page: Page, memory: Memory) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..capacity.ledger import Ledger, Part
-from ..capacity.ledger_tap import OnTap, Setting
+from ..capacity.ledger_tap import OnTap, Setting, Way
 from ..engines.ledger import Account
 from ..figure import Figure
 from .json_form import figure_form as figure_data
@@ -88,13 +88,24 @@ def _tap(tap: OnTap, buys: tuple[Buys, ...]) -> dict[str, Any]:
         "best": tap.best.value if tap.best else None,
         "settings": [_setting(setting, buys) for setting in tap.settings],
         "grows_with_context": [figure_data(figure) for figure in tap.grows],
-        "ways": [{"what": w.what, "gives": figure_data(w.gives), "price": w.price} for w in tap.ways],
+        "ways": [_way(way) for way in tap.ways],
         "checks": [
             {"of": c.of, "predicted": figure_data(c.predicted), "stated": figure_data(c.stated), "error": c.error}
             for c in tap.checks
         ],
+        "warnings": list(tap.warns),
         "says": list(tap.says),
         "unknown": tap.unknown,
+    }
+
+
+def _way(way: Way) -> dict[str, Any]:
+    return {
+        "what": way.what,
+        "gives": figure_data(way.gives),
+        "worth": _perhaps(way.worth),
+        "by": way.by,
+        "price": way.price,
     }
 
 

@@ -12,7 +12,7 @@ from ..capacity.ledger_tap import Setting
 from ..capacity.limits import Ceiling
 from ..capacity.pool import Pool
 from ..capacity.request import Shape
-from ..deployment import Deployment, describe, server_limits
+from ..deployment import Deployment, describe, full_context, server_limits
 from ..engines.ledger import Account, accounts_of
 from ..engines.read import Unclaimed, failures, read
 from ..engines.server import Server
@@ -76,10 +76,14 @@ def _buys(account: Account, at: Sequence[int], requests: Sequence[Shape]) -> Ite
 def _shapes(server: Server, at: Sequence[int], requests: Sequence[Shape]) -> Iterator[tuple[str, Shape]]:
     """What is asked for; else a usual length, or the whole context where that is shorter."""
     context = Deployment((server,)).context
-    usual = min(_USUAL, context.count) if context.known else _USUAL
-    lengths = at or ([] if requests else [usual])
-    yield from ((f"{length:,}", Shape(length)) for length in lengths)
+    yield from ((f"{length:,}", Shape(length)) for length in at)
     yield from ((describe(shape), shape) for shape in requests)
+    if at or requests:
+        return
+    if context.known and context.count <= _USUAL:
+        yield f"{context.count:,}", full_context([server], context.count)
+    else:
+        yield f"{_USUAL:,}", Shape(_USUAL)
 
 
 def _safe(account: Account, setting: Setting, shape: Shape) -> Figure:

@@ -8,6 +8,7 @@ from ..capacity.ledger import Ledger
 from ..figure import Figure, Kind
 from ..units import GIB, MIB
 
+LABEL = 23  # columns of a label and the space after it
 _TELLING = 0.0101  # of a unit: a range wider than what one printed figure leaves open is told
 _LARGE = 4 * GIB
 _SIZES = ("GiB", "MiB", "bytes", "GB")

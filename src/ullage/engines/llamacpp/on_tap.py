@@ -37,6 +37,10 @@ def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
         return OnTap(LEVER, cells, cells, tightest, ways=ways, unknown="no device states the buffer of its KV cache")
     best = min(rooms, key=lambda room: room.value)
     says = (_GROWS, *_parallel(cells, slots, best))
+    trained = server.figure("n_ctx_train")
+    if trained.known and slots.known and 0 < slots.count * trained.count < best.value:
+        longest = f"a slot takes at most the {trained.count:,} tokens that the model was trained for"
+        says = (*says, f"{longest}: a -c above {slots.count * trained.count} with {slots.count} slots buys nothing")
     return OnTap(LEVER, cells, cells, tightest, best=best, settings=(best,), ways=ways, says=says)
 
 

@@ -14,6 +14,7 @@ from ...capacity.ledger import Ledger, Part, ledger, with_rest
 from ...capacity.ledger_sums import added, in_bytes, less
 from ...evidence import Log
 from ...figure import Figure, derived, missing
+from ..ledger_claims import gpus_of
 from ..server import Server
 from .ledger_pools import pool_parts, request_table
 from .log_start import start_figures
@@ -25,18 +26,20 @@ _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more targ
 _NO_LEFT = "the line that ends the start is not part of the evidence, so it is in what is unaccounted for"
 _BEFORE = "free after the weights + the weights"
 _AT_START = "as the start left it: what a run takes since (activations, the allocator's cache) comes out of it"
+_POOLS = re.compile(r"kv_\w*gib|mamba_\w*_gib")
 _BEFORE_POOL = "after_weights|after_pool|profiled_avail"  # what is free before a pool is made
 _SET_UP = "measured between the pools and the end of the start, less the graphs: attention workspaces, warm-up"
+_LATE = "free after the weights - free at the end of the start - graphs: sized after the capture"
 
 Figures = Mapping[str, Figure]
 
 
 def ledgers(server: Server) -> list[Ledger]:
     """One for each rank that the log tells apart, else one that stands for every GPU of the server."""
-    return [_ledger(server, rank, figures) for rank, figures in _by_rank(server).items()]
+    return [_ledger(server, rank, figures) for rank, figures in by_rank(server).items()]
 
 
-def _by_rank(server: Server) -> Mapping[str, Figures]:
+def by_rank(server: Server) -> Mapping[str, Figures]:
     """The figures of the start as each rank that logs its memory states them."""
     known = {n: f for n, f in server.figures.items() if f.known}
     anchor = next((known[n] for n in ("avail_after_weights_gib", "max_total_num_tokens") if n in known), None)
@@ -64,7 +67,8 @@ def _is_memory(name: str) -> bool:
 
 
 def _memory(figures: Figures) -> Figures:
-    return {name: figure for name, figure in figures.items() if _is_memory(name)}
+    """What is the rank's own: its readings, and its pools where it states them (a pipeline's stages differ)."""
+    return {name: figure for name, figure in figures.items() if _is_memory(name) or _POOLS.search(name)}
 
 
 def _in_gib(figures: Figures) -> Figures:
@@ -76,7 +80,9 @@ def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
     figures = _in_gib(stated)
     whole, left = _whole(figures), _left(figures)
     graphs = [*_graphs(figures)]
-    parts = [*_weights(figures, whole), *_pools(server, figures), _set_up(figures, graphs, left), *graphs, left]
+    late = _late_pools(figures, graphs, left)
+    pools = [late] if late else [*_pools(server, figures), _set_up(figures, graphs, left)]
+    parts = [*_weights(figures, whole), *pools, *graphs, left]
     device = rank or _each(server)
     found = ledger(device, whole, parts)
     return replace(
@@ -96,8 +102,7 @@ def _unknown(left: Part | None) -> Iterator[Figure]:
 
 
 def _each(server: Server) -> str:
-    sizes = [f.count for n in ("tp_size", "pp_size") if (f := server.figure(n)).known and type(f.value) is int]
-    count = sizes[0] * (sizes[1] if len(sizes) > 1 else 1) if sizes else 1
+    count = gpus_of(server)
     return f"each of {count} GPUs" if count > 1 else "the GPU"
 
 
@@ -202,6 +207,15 @@ def _set_up(figures: Figures, graphs: list[Part], left: Part | None) -> Part | N
         return None
     size = less("set_up", in_bytes(pools[-1]), [left.size, *(g.size for g in graphs)], _SET_UP)
     return Part("set up before serving", size, why=_SET_UP) if not size.least <= 0 <= size.most else None
+
+
+def _late_pools(figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:
+    """Pools that were sized after the graphs were captured: the lines before it state a size that is not theirs."""
+    after = [f for name, f in readings(figures) if name.endswith("avail_after_weights_gib")]
+    if "post_capture_tokens" not in figures or left is None or not after:
+        return None
+    size = less("pools", in_bytes(after[-1]), [left.size, *(g.size for g in graphs)], _LATE)
+    return Part("pools", size, why=_LATE)
 
 
 def context_costs(server: Server) -> tuple[Figure, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ...capacity.ledger import Ledger
 from ...capacity.ledger_tap import Way
 from ...figure import Figure, Kind
-from ...units import GIB, ceil_to, floor_to
+from ...units import GIB, MIB, ceil_to, floor_to
 from ..server import Role, Server
 from .ledger_pools import bytes_per_token, request_table
 from .ledger_v4 import Charge, charge_of
@@ -94,6 +94,37 @@ def _fp8(figures: Mapping[str, Figure]) -> Iterator[Way]:
         return
     gives = _gain("pool_tokens", pool.count, "tokens", (pool, kind), "twice the tokens in the same memory")
     yield Way("--kv-cache-dtype fp8_e4m3", gives, "some accuracy; not every attention backend and model takes it")
+
+
+def own_rule(server: Server, before: Figure, best: float) -> Iterator[str]:
+    """What SGLang would leave beside weights and pools where no fraction is set, if that is more than `best` leaves.
+
+    512 MiB + 1.5 MiB for each token of a step + 1 GiB for each 8 ranks + graphs; at least 10 GiB above 60 GiB of memory
+    (memory_hook.py, 031ed82d). The start measures no activations, so that this is the only figure for them.
+    """
+    kept = _kept(server)
+    if kept is None:
+        return
+    if before.number > 60 * GIB:
+        kept = max(kept, 10 * 1024)
+    share = kept * MIB / before.number
+    if 1 - best >= share:
+        return
+    yield (
+        f"{best:g} leaves less than SGLang's own rule leaves where none is set: about {kept / 1024:,.1f} GiB beside"
+        f" weights and pools, a fraction of about {max(0.0, 1 - share):.2f}. A start measures no activations: above"
+        " that, try it under load before you keep it, or give a larger --margin"
+    )
+
+
+def _kept(server: Server) -> float | None:
+    """In MiB, before the floor."""
+    names = ("chunked_prefill_size", "max_running_requests", "tp_size", "pp_size", "speculative_num_draft_tokens")
+    chunk, running, tp, pp, draft = (f.count if type((f := server.figure(n)).value) is int else None for n in names)
+    step = (running or 0) * (draft or 1) if server.role is Role.DECODE else chunk
+    if not step or step < 0:
+        return None
+    return 512 + 1.5 * max(step, 2048) + (tp or 1) * (pp or 1) / 8 * 1024
 
 
 def words_of(figures: Mapping[str, Figure]) -> Iterator[str]:

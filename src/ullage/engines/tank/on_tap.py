@@ -9,7 +9,8 @@ from ...capacity.ledger_sums import less
 from ...capacity.ledger_tap import OnTap
 from ...figure import Figure
 from ..server import Server
-from ..sglang.on_tap import LEVER, Identity, predicted_from
+from ..sglang.on_tap import LEVER, predicted_from
+from ..sglang.on_tap_identity import Identity
 
 _NAMES = ("memory_bytes", "mem_fraction_static", "max_total_num_tokens", "kv_bytes_per_token", "weight_bytes")
 

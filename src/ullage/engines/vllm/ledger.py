@@ -15,13 +15,17 @@ from dataclasses import replace
 from ...capacity.ledger import Ledger, Part, ledger
 from ...capacity.ledger_sums import in_bytes, less, times
 from ...figure import Figure, missing
+from ..ledger_claims import gpus_of
 from ..server import Server
 from ..version import release_of
 
 GRAPHS_INSIDE = (0, 20, 0)  # since then their estimate comes out of the share
 BEFORE = "before the engine began"
-_NO_TOTAL = "no line states it: vLLM prints 'Free memory on device (free/total GiB)' since 0.11, and V0 its own ledger"
+REFUSED = "free when it was refused"
+_TELLING_GIB = 0.1  # an estimate that is told from the rounding of five printed sizes
+NO_TOTAL = "no line states it: vLLM prints 'Free memory on device (free/total GiB)' since 0.11, and V0 its own ledger"
 _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
+_NO_LEFT = "no line states it, so it is in what is unaccounted for"
 _TRANSIENT = "head-room for one step of max_num_batched_tokens; PyTorch keeps it in its cache"
 Figures = Mapping[str, Figure]
 
@@ -29,24 +33,25 @@ Figures = Mapping[str, Figure]
 def ledgers(server: Server) -> list[Ledger]:
     """One that stands for every GPU; where several workers print theirs, with the range over them."""
     figures = {n: f for n, f in server.figures.items() if f.known}
-    whole = _size(figures, "total_gib", "total") or missing("total", "bytes", _NO_TOTAL)
-    parts = [*_before(figures, whole), *_model(figures), *_pool(figures), *_graphs(figures)]
-    found = ledger(_device(server), whole, [*parts, _outside(figures, whole, parts)])
+    free, whole = _size(figures, "free_gib", "free_at_start"), _size(figures, "total_gib", "total")
+    total = whole or missing("total", "bytes", NO_TOTAL)
+    parts = [*_before(figures, total), *_model(figures), *_pool(figures), *_graphs(figures), *_refused(figures)]
+    unknown = [missing("idle now", "bytes", _IDLE)]
+    unknown += [] if whole or not free else [total, missing("idle at the end of the start", "bytes", _NO_LEFT)]
+    found = ledger(_device(server), whole or free or total, [*parts, *_left(figures, total, parts)])
     return [
         replace(
             found,
             server=server.name,
-            usable=_size(figures, "free_gib", "free_at_start"),
-            unknown=(missing("idle now", "bytes", _IDLE),),
+            usable=free,
+            of_whole="total" if whole or not free else "free when the engine began",
+            unknown=tuple(unknown),
         )
     ]
 
 
 def _device(server: Server) -> str:
-    count = 1
-    for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"):
-        size = server.figure(name)
-        count *= size.count if type(size.value) is int else 1
+    count = gpus_of(server)
     return f"each of {count} GPUs" if count > 1 else "the GPU"
 
 
@@ -61,6 +66,13 @@ def _before(figures: Figures, whole: Figure) -> Iterator[Part]:
     if whole.known and free is not None:
         taken = less(BEFORE, whole, [free], "total - free on startup: context, NCCL, other processes")
         yield Part(BEFORE, taken, why="context, NCCL buffers, other processes")
+
+
+def _refused(figures: Figures) -> Iterator[Part]:
+    """A start that was refused for what was free has taken none of it."""
+    free = _size(figures, "free_gib", "free_at_start")
+    if free is not None and not any(name in figures for name in ("weights_gib", "consumed_gib", "available_kv_gib")):
+        yield Part(REFUSED, free, free=True, why="the start took none of it")
 
 
 def _model(figures: Figures) -> Iterator[Part]:
@@ -99,11 +111,18 @@ def requested(figures: Figures, whole: Figure) -> Figure | None:
 
 
 def pool_bytes(figures: Figures) -> Figure | None:
-    """The KV cache: in bytes where a line states them, else the memory that was available for it."""
-    stated = figures.get("kv_bytes")
-    if stated is not None:
-        return in_bytes(stated, "KV cache")
-    return _size(figures, "available_kv_gib", "KV cache")
+    """The KV cache: in bytes where a line states them, else the memory that was available for it, and of that what
+    `--num-gpu-blocks-override` takes.
+    """
+    stated = figures.get("kv_bytes") or figures.get("kv_cache_memory_bytes")
+    if stated is not None and type(stated.value) is int:
+        return in_bytes(stated.renamed("KV cache", stated.note or "bytes"), "KV cache")
+    size, blocks, of = (figures.get(n) for n in ("available_kv_gib", "num_gpu_blocks_override", "profiled_gpu_blocks"))
+    if size is None or blocks is None or of is None or not of.number:
+        return _size(figures, "available_kv_gib", "KV cache")
+    return times(
+        "KV cache", in_bytes(size), blocks.number / of.number, "its share of the profiled blocks", (blocks, of)
+    )
 
 
 def _pool(figures: Figures) -> Iterator[Part]:
@@ -113,9 +132,29 @@ def _pool(figures: Figures) -> Iterator[Part]:
 
 
 def graphs_inside(figures: Figures) -> bool:
-    """Does the estimate of the graphs come out of the share?"""
+    """Does the estimate of the graphs come out of the share? By what the share left for the pool, else by version.
+
+    (0.18 and 0.19 print the estimate, and take it out only where they were asked to.)
+    """
+    if (told := _inside_by_sum(figures)) is not None:
+        return told
     release = release_of(figures.get("version"))
-    return "estimated_cudagraph_gib" in figures or (release is not None and release >= GRAPHS_INSIDE)
+    if release is not None:
+        return release >= GRAPHS_INSIDE
+    return "estimated_cudagraph_gib" in figures or "consumed_gib" in figures
+
+
+def _inside_by_sum(figures: Figures) -> bool | None:
+    """Is what the share left nearer to the pool with the estimate taken out? None where a term is not known."""
+    model = ["consumed_gib"] if "consumed_gib" in figures else ["weights_gib", "non_torch_gib"]
+    names = ("budget_gib", "available_kv_gib", "estimated_cudagraph_gib", "peak_activation_gib", *model)
+    if not all(name in figures for name in names) or "kv_cache_memory_bytes" in figures:
+        return None
+    budget, pool, estimate, *rest = (float(figures[name].number) for name in names)
+    if estimate < _TELLING_GIB:
+        return None
+    left = budget - sum(rest) - pool
+    return abs(left - estimate) < abs(left)
 
 
 def _graphs(figures: Figures) -> Iterator[Part]:
@@ -126,17 +165,42 @@ def _graphs(figures: Figures) -> Iterator[Part]:
         yield Part("graphs (estimated)", estimate, why="what they took is not part of the evidence")
 
 
+def _left(figures: Figures, whole: Figure, parts: list[Part]) -> Iterator[Part]:
+    """What is nobody's: outside the share, and of the share what was kept for graphs or by an override."""
+    outside = _outside(figures, whole, parts)
+    if outside is not None:
+        yield outside
+    took, estimate = _size(figures, "graph_gib", "graphs"), _size(figures, "estimated_cudagraph_gib", "estimate")
+    if graphs_inside(figures) and took is not None and estimate is not None and estimate.number > took.number:
+        size = less("graphs_not_taken", estimate, [took], "estimated for graphs - what they took")
+        yield Part("kept for graphs, not taken", size, free=True, why="inside the share, and nobody's")
+    pool, room = pool_bytes(figures), _size(figures, "available_kv_gib", "available")
+    if "num_gpu_blocks_override" in figures and pool is not None and room is not None and pool.most < room.least:
+        size = less("not_in_blocks", room, [pool], "available for the KV cache - its blocks")
+        yield Part("left by --num-gpu-blocks-override", size, free=True, why="inside the share, and nobody's")
+
+
 def _outside(figures: Figures, whole: Figure, parts: list[Part]) -> Part | None:
-    """What the share leaves alone: total - requested, less what was taken before and by graphs outside the share.
+    """What the share leaves alone: total - requested, less what was taken before, and by graphs as far as they are
+    outside the share.
 
     Builds that do not state what was free when they began (V0) do not tell how much of it is nobody's.
     """
     share = requested(figures, whole)
     if not whole.known or share is None or pool_bytes(figures) is None or "kv_cache_memory_bytes" in figures:
         return None
-    names = (BEFORE,) if graphs_inside(figures) else (BEFORE, "graphs")
-    taken = [part.size for part in parts if part.name in names]
+    taken = [*(part.size for part in parts if part.name == BEFORE), *_graphs_outside(figures)]
     size = less("outside the share", whole, [share, *taken], "total - requested - what is known to be outside")
     if any(part.name == BEFORE for part in parts):
         return Part("left by --gpu-memory-utilization", size, free=True, why="outside the share, and nobody's")
     return Part("outside the share", size, why="the context and other processes come out of it too")
+
+
+def _graphs_outside(figures: Figures) -> list[Figure]:
+    """All that they took, or what they took above the estimate that came out of the share."""
+    took, estimate = _size(figures, "graph_gib", "graphs"), _size(figures, "estimated_cudagraph_gib", "estimate")
+    if took is None or not graphs_inside(figures):
+        return [took] if took is not None else []
+    if estimate is None or took.number <= estimate.number:
+        return []
+    return [less("graphs_above_estimate", took, [estimate], "what graphs took - what was estimated")]

@@ -14,15 +14,20 @@ from dataclasses import replace
 from ...capacity.ledger import Ledger
 from ...capacity.ledger_sums import in_bytes, less, times
 from ...capacity.ledger_tap import NO_SETTING, Check, OnTap, Setting, Way, fractions_between, hundredths
-from ...figure import Figure, Kind, derived
+from ...figure import Figure, Kind, derived, missing
 from ...units import GIB
 from ..server import Server
 from ..version import release_of
-from .ledger import Figures, graphs_inside, pool_bytes, requested
+from .ledger import NO_TOTAL, REFUSED, Figures, graphs_inside, pool_bytes, requested
 
 LEVER = "--gpu-memory-utilization"
+_SETS = f"it sets the pool, and {LEVER} buys nothing"
 _DOUBLE = ((0, 29, 0), (0, 34, 0))  # the printed --kv-cache-memory counts the graphs twice (issue 57936)
 _WORTH = GIB // 50
+_NO_LEFT = (
+    "how much of what is outside the share is nobody's is not told, so no highest share is: a captured nvidia-smi -q -x"
+    " as one more target tells it"
+)
 
 
 def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
@@ -30,15 +35,61 @@ def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     led = ledgers[0]
     share, size = figures.get("gpu_memory_utilization"), pool_bytes(figures)
     pool = _pool(server)
-    ways, says = tuple(_ways(figures)), tuple(_says(figures, led))
-    if share is None or size is None or pool is None or not led.whole.known or not size.number:
-        return OnTap(LEVER, ways=ways, says=says, unknown=_why_not(figures, led, pool))
+    says = tuple(_says(figures, led))
+    if size is None or pool is None or not size.number:
+        return OnTap(LEVER, ways=tuple(_ways(figures)), says=says, unknown=_why_not(figures, led, pool))
     token = derived("bytes_per_token", round(size.number / pool.number, 2), "bytes", (size, pool), "KV cache / pool")
     token = token.between(size.least / pool.number, size.most / pool.number)
-    left = led.free[0].size if led.free else None
-    found = OnTap(LEVER, share, pool, left, _each(led.whole, token, pool), ways=ways, says=says)
+    ways = tuple(way.worth_at(token, pool.unit, _by(way, figures)) for way in _ways(figures))
+    if fixed := _fixed(figures, token, pool):
+        return OnTap(fixed[0], fixed[1], pool, ways=ways, says=says, unknown=fixed[2])
+    if share is None or not _total(led).known:
+        return OnTap(LEVER, share, pool, ways=ways, says=says, unknown=_why_not(figures, led, pool))
+    found = OnTap(LEVER, share, pool, _least_left(ledgers), _each(led.whole, token, pool), ways=ways, says=says)
     found = found._replace(checks=tuple(_checks(figures, led, size)))
-    return found if left is None else _with_settings(found, led, token, left, margin)
+    return _told(found, figures, led, token, size, margin)
+
+
+def _least_left(ledgers: list[Ledger]) -> Figure | None:
+    """Of the GPU that has least left: all ranks hold as many blocks."""
+    lefts = [led.left for led in ledgers if led.left is not None]
+    return min(lefts, key=lambda left: left.number, default=None)
+
+
+def _told(found: OnTap, figures: Figures, led: Ledger, token: Figure, size: Figure, margin: int) -> OnTap:
+    """With the settings, or why there are none; and the same pool in bytes, which nothing else on the GPU moves."""
+    if found.left is None:
+        return found._replace(says=(*found.says, _NO_LEFT))
+    found = _with_settings(found, led, token, found.left, margin)
+    if found.best is None or found.now is None or ("consumed_gib" not in figures and "free_gib" not in figures):
+        return found
+    more = (found.best.value - float(found.now.number)) * led.whole.number
+    said = (
+        f"--kv-cache-memory-bytes {int(size.number + more)} gives the pool of {found.best.value:g} in bytes, whatever"
+    )
+    return found._replace(says=(*found.says, f"{said} else is on the GPU when it starts"))
+
+
+def _fixed(figures: Figures, token: Figure, pool: Figure) -> tuple[str, Figure, str] | None:
+    """The lever, its value and the reason where the pool was asked for, so that the share decides nothing."""
+    asked, blocks = figures.get("kv_cache_memory_bytes"), figures.get("num_gpu_blocks_override")
+    if blocks is not None and type(blocks.value) is int:
+        each = f"each block more takes {token.number * pool.number / blocks.number:,.0f} bytes"
+        return "--num-gpu-blocks-override", blocks, f"{_SETS}; {each}"
+    if asked is None or type(asked.value) is not int:
+        return None
+    gib = int(GIB / token.number)
+    return (
+        "--kv-cache-memory-bytes",
+        asked,
+        f"{_SETS}; +1 GiB buys {gib:,} {pool.unit} (predicted)",
+    )
+
+
+def _by(way: Way, figures: Figures) -> str:
+    """Through what the memory that a way gives back reaches the pool."""
+    outside = way.gives.name == "graphs" and not graphs_inside(figures)
+    return "by a higher share" if outside else "at the same share"
 
 
 def _pool(server: Server) -> Figure | None:
@@ -50,11 +101,21 @@ def _pool(server: Server) -> Figure | None:
     return None
 
 
+def _total(led: Ledger) -> Figure:
+    """The share is one of the total, not of what was free."""
+    return led.whole if led.of_whole == "total" else missing("total", "bytes", NO_TOTAL)
+
+
 def _why_not(figures: Figures, led: Ledger, pool: Figure | None) -> str:
+    if led.part(REFUSED) is not None and led.usable is not None and led.usable.known:
+        most = hundredths(led.usable.number / led.whole.number)
+        return (
+            f"the start was refused: {led.usable.number / GIB:,.2f} GiB were free, and {most:g} is the most that starts"
+        )
     if pool is None or pool_bytes(figures) is None:
         return "the pool or its memory is not known: the start-up log would tell it"
-    if not led.whole.known:
-        return f"the GPU's total is not known: {led.whole.note}"
+    if not _total(led).known:
+        return f"the GPU's total is not known: {_total(led).note}"
     return "the utilization is not known: the start-up log's arguments or --flags would tell it"
 
 
@@ -117,9 +178,9 @@ def _says(figures: Figures, led: Ledger) -> Iterator[str]:
     """The engine's own suggestion, put right where it is known to be wrong."""
     printed, graphs = figures.get("suggested_kv_cache_memory_bytes"), led.part("graphs")
     release = release_of(figures.get("version"))
-    if printed is None or graphs is None or release is None:
+    if printed is None or graphs is None:
         return
-    if _DOUBLE[0] <= release < _DOUBLE[1]:
+    if "consumed_gib" in figures if release is None else _DOUBLE[0] <= release < _DOUBLE[1]:
         right = printed.count + graphs.size.count
         yield (
             f"this version prints --kv-cache-memory={printed.count}, in which the graphs are counted twice"
