@@ -24,10 +24,12 @@ from ..observe.host.evidence import not_readable, of_no_server, process_of
 from ..observe.host.find import find_servers, told
 from ..observe.host.journal import read_journal
 from ..observe.host.proc import started_at
+from ..observe.host.rights import sudo
 from ..observe.host.running import Output, Running
 from ..observe.host.unit_files import read_unit_files
 from ..observe.host.units import UnitName, managers, read_units, unit_of, units_naming
 from ..observe.log_file import LogScan
+from ..observe.prefixes import SYSTEMD
 from .configured import configured
 
 _AT_ONCE = 8
@@ -212,7 +214,19 @@ def _journal(server: _Server, unit: UnitName, sources: _Sources) -> list[Evidenc
     invocation = _started_in(running) or current
     alone = sum(other.unit == unit for other in sources.servers) == 1
     pids = () if alone else (running.main.pid, *(member.pid for member in running.members))
-    return read_journal(unit, invocation, pids, sources.scan, sources.masker, history=sources.history)
+    if not invocation:
+        unknown = Failure("no start", "systemd does not tell which start of the unit it is of", sudo())
+        return [] if loaded and loaded.failed else [_evidence(server, f"journal of {unit.name}", "", unknown)]
+    found = read_journal(unit, invocation, pids, sources.scan, sources.masker, history=sources.history)
+    return [_of_program(item) for item in found] if all(i.origin.stream == SYSTEMD for i in found) else found
+
+
+def _of_program(item: Evidence) -> Evidence:
+    """Of a journal in which nothing but systemd speaks no engine can be read."""
+    if not isinstance(item.content, Log):
+        return item
+    why = "no line in it is the server's own, only systemd's"
+    return item._replace(content=Failure("silent", "; ".join((why, *item.content.gaps))))
 
 
 def _started_in(running: Running) -> str:

@@ -46,9 +46,19 @@ def not_readable(found: Found, told: Collection[int]) -> list[Evidence]:
         alike.setdefault((line.reason, line.fix), []).append(line.what)
     now = datetime.now(timezone.utc)
     return [
-        Evidence(Origin(", ".join(what)), ", ".join(what), "", now, Failure("no rights", *why))
+        Evidence(Origin(place), place, "", now, Failure("no rights", *why))
         for why, what in alike.items()
+        for place in [_in_one(what)]
     ]
+
+
+def _in_one(what: Sequence[str]) -> str:
+    """`flags of pid 1 (vLLM), pid 2 (vLLM); output of pid 3 (SGLang)`: what was not read once, and all whose it is."""
+    whose: dict[str, list[str]] = {}
+    for text in what:
+        kind, of, process = text.partition(" of pid ")
+        whose.setdefault(kind, []).extend([f"pid {process}"] if of else [])
+    return "; ".join(f"{kind} of {', '.join(of)}" if of else kind for kind, of in whose.items())
 
 
 def of_no_server(found: Found, masker: Masker) -> list[Evidence]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, ip_address
 from typing import NamedTuple
@@ -27,9 +28,11 @@ def reached(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool, pr
     if not serving:
         return Reach((), (why,))
     remarks = (why,) if why else ()
-    on_sockets = [s.path for s in serving if s.path]
+    on_sockets = list(dict.fromkeys(s.path for s in serving if s.path))
     if on_sockets:
-        return Reach(tuple(on_socket(from_here(proc, main.pid, path)) for path in on_sockets), remarks)
+        here = [path for path in (from_here(proc, main.pid, path) for path in on_sockets) if _is_its(proc, main, path)]
+        elsewhere = f"listens on {', '.join(on_sockets)}, which is not there from here: it may see other files"
+        return Reach(tuple(map(on_socket, here)), remarks if here else (*remarks, elsewhere))
     if is_ours(proc, main.pid):
         pairs = [(_here(s.host), s.port) for s in serving]
     else:
@@ -96,6 +99,16 @@ def _addresses(proc: str, pid: int) -> list[str]:
 
 def _text(path: str) -> str:
     return (read(path) or b"").decode("utf-8", "replace")
+
+
+def _is_its(proc: str, main: Proc, path: str) -> bool:
+    """Is that its socket? Where it is not readable which files a process sees, a socket of another user is not."""
+    if link(f"{proc}/{main.pid}/ns/mnt"):
+        return True
+    try:
+        return os.stat(path).st_uid == main.uid
+    except OSError as error:
+        return isinstance(error, PermissionError)
 
 
 def from_here(proc: str, pid: int, path: str) -> str:
