@@ -92,3 +92,17 @@ def test_of_two_servers_in_a_unit_each_has_its_own_command_or_none(machine: Mach
     data = report(machine)
     machine.systemctl("stop", "two.service")
     assert finding(data, "unit-differs") is None
+
+
+def test_a_server_that_ends_while_it_is_read(machine: Machine) -> None:
+    """Whatever moment it is met at: of its processes one runs, or its unit is said not to stay up."""
+    path = program(machine)
+    machine.write(path, PROGRAM.format(start_lines(1_000)).replace("sleep(1000)", "sleep(0.2)"), 0o755)
+    text = f"Restart=always\nRestartSec=0\nExecStart={path} serve --model-path /m --port 31006"
+    machine.unit("short.service", f"[Unit]\nStartLimitIntervalSec=0\n[Service]\n{text}\n")
+    machine.systemctl("start", "short.service")
+    reports = [report(machine) for _ in range(3)]
+    machine.systemctl("stop", "short.service")
+    for data in reports:
+        subjects = [f["where"] for f in data["findings"] if f["id"] in ("does-not-stay-up", "not-serving")]
+        assert any("short.service" in str(where) for where in subjects), data["findings"]

@@ -23,7 +23,7 @@ from ..observe.host.environment import variable
 from ..observe.host.evidence import not_readable, of_no_server, process_of
 from ..observe.host.find import find_servers, told
 from ..observe.host.journal import read_journal
-from ..observe.host.proc import started_at
+from ..observe.host.proc import runs, started_at
 from ..observe.host.rights import sudo
 from ..observe.host.running import Output, Running
 from ..observe.host.unit_files import read_unit_files
@@ -72,9 +72,10 @@ def look_around(scan: LogScan, masker: Masker, *, history: bool = False) -> Host
         _read_flags(server, sources)
     _keep_apart(servers)
     at_once(lambda server: _read(server, sources), servers, _AT_ONCE)
+    servers = [server for server in servers if runs(server.running.main)]
     items = [item for server in servers for item in server.items]
     flags_known = {s.running.main.pid for s in servers if any(item.remark == _OF_UNIT for item in s.items)}
-    items += [*not_readable(found, flags_known), *of_no_server(found, masker), *_down(sources)]
+    items += [*not_readable(found, flags_known), *of_no_server(found, masker), *_down(servers, sources)]
     pages = {server.urls[0]: page for server in servers if server.urls and (page := _page(server))}
     urls = {server.urls[0]: server.origin for server in servers if server.urls}
     return HostView(tuple(items), urls, pages, found.processes_seen)
@@ -259,7 +260,11 @@ def _page(server: _Server) -> str:
     return f"{host}:{port}/metrics" if port else ""
 
 
-def _down(sources: _Sources) -> list[Evidence]:
-    """Units whose server ends as soon as it began: no process of theirs may be there to be found."""
-    named = units_naming(sources.commands, sources.masker, managers())
-    return [item._replace(topic=DOWN) for name, item in named.items() if name not in sources.units and not item.failed]
+def _down(servers: Sequence[_Server], sources: _Sources) -> list[Evidence]:
+    """Units whose server ends as soon as it began: no process of theirs may be there to be found, or it has ended while
+    it was read.
+    """
+    up = {server.unit for server in servers}
+    ended = {name: item for name, item in sources.units.items() if name not in up}
+    found = {**ended, **units_naming(sources.commands, sources.masker, managers())}
+    return [item._replace(topic=DOWN) for name, item in found.items() if name not in up and not item.failed]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.observe.host.environment import variables
-from ullage.observe.host.proc import Stat, cgroup_of, inode_of, link, processes, read, split, stat, table
+from ullage.observe.host.proc import Stat, cgroup_of, inode_of, link, processes, read, runs, split, stat, table, whole
 from ullage.observe.host.rights import hidden, sudo
 
 HYBRID = "9:name=systemd:/system.slice/sglang.service\n4:memory:/system.slice\n0::/\n"
@@ -111,3 +111,19 @@ def test_a_proc_that_hides_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     mounts.write_text(f"proc {tmp_path} proc rw,hidepid=2 0 0\n")
     assert hidden(str(tmp_path), "sudo u") == ()
+
+
+def test_one_that_has_ended_runs_no_more() -> None:
+    import subprocess
+
+    process = subprocess.Popen(["sleep", "100"])
+    found = whole("/proc", process.pid)
+    assert found is not None
+    assert runs(found)
+    assert not runs(found._replace(start_ticks=found.start_ticks - 1))  # whose pid was given to another
+    process.kill()
+    while (now := stat("/proc", process.pid)) and now.state != "Z":
+        pass
+    assert not runs(found)  # not waited for yet
+    process.wait()
+    assert not runs(found)

@@ -96,6 +96,12 @@ def stat(proc: str, pid: int) -> Stat | None:
         return None
 
 
+def runs(process: Proc, proc: str = "/proc") -> bool:
+    """Does it still run? Its pid may be another's by now."""
+    now = stat(proc, process.pid)
+    return now is not None and now.start_ticks == process.start_ticks and now.state not in "ZX"
+
+
 def table(proc: str) -> dict[int, Stat]:
     """Who begat whom: every process by its pid."""
     pids = (int(entry) for entry in os.listdir(proc) if entry.isdigit())
