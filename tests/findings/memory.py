@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import log, vllm_start
+from tests.evidence import log, start, vllm_start
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -66,7 +66,60 @@ OFF = (
         severity=Severity.WARNING,
     ),
 )
+V4 = "DSv4 memory calculation: bytes_per_full_token=15897.45, available_bytes=24.16 GB, full_token=1632000"
+
+
+def begun(left: float, *besides: str, tokens: int = 1_632_000, **given: object) -> Evidence:
+    """A start of SGLang with 93.70 GiB, that leaves so much."""
+    lines = start(tokens, *besides, tp_size=1, **{"mem_fraction_static": 0.7, "running": 256, **given})
+    return log("sglang.log", *(line.replace("available_gpu_mem=9.81", f"available_gpu_mem={left}") for line in lines))
+
+
+IDLE = (
+    Scenario(
+        fires=(begun(27.67, V4),),
+        silent=(begun(9.5, V4),),
+        says=("27.67 GiB of each GPU were idle", "0.7"),
+        advice="up to 0.9: about 2,897,664 tokens",
+        severity=Severity.INFO,
+    ),
+    Scenario(  # the running requests limit, and not the pool
+        fires=(begun(27.67, V4, running=256),),
+        silent=(begun(27.67, V4, running=4),),
+        says=("27.67 GiB",),
+        advice="--mem-fraction-static",
+        severity=Severity.INFO,
+    ),
+    Scenario(  # more of the fraction buys nothing
+        fires=(begun(27.67, V4),),
+        silent=(begun(27.67, V4, max_total_tokens=1_632_000),),
+        says=("27.67 GiB",),
+        advice="--mem-fraction-static",
+        severity=Severity.INFO,
+    ),
+)
+LITTLE = (
+    Scenario(
+        fires=(begun(1.2, mem_fraction_static=0.9),),
+        silent=(begun(2.1, mem_fraction_static=0.9),),
+        says=("1.20 GiB of 93.70",),
+        advice="--mem-fraction-static 0.85",
+        severity=Severity.WARNING,
+    ),
+)
+LONG = (
+    Scenario(
+        fires=(begun(3.5, V4, context=524_288),),
+        silent=(begun(4.5, V4, context=524_288),),
+        says=("4.00 GiB", "3.50 GiB are left"),
+        advice="--chunked-prefill-size 3584",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
+    "memory-idle": IDLE,
+    "little-left-for-a-step": LITTLE,
+    "long-prompt-above-what-is-left": LONG,
     "graphs-outside-the-share": OUTSIDE,
     "graphs-inside-the-share": INSIDE,
     "graph-estimate-off": OFF,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .glossary_memory import MEMORY
+
 GLOSSARY = {
     "admits": (
         "Requests that the scheduler lets in at once. On an aggregated SGLang server a range: future output of running"
@@ -290,4 +292,5 @@ GLOSSARY = {
     "request_timeout_secs": "Seconds after which sglang-router gives a request up.",
     "running_requests": "Requests that run now.",
     "in_use": "The share of a pool that requests hold.",
+    **MEMORY,
 }

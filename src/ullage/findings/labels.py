@@ -89,8 +89,15 @@ PREFIXES = {  # of a figure's name -> what it makes of the quantity
     "mean_": "The mean over the requests that have finished.",
     "gauge_": "The same quantity as the metrics page states it.",
     "draft_": "The same quantity of the draft model.",
+    "draft ": "Of the draft model.",
+    "graphs, ": "CUDA graphs of one phase, with their private pools, as its capture measured them.",
+    "process ": "What the driver counts for a process that is not one of the server's, by its pid and name.",
+    "slice ": "A MIG device: a share of a GPU with memory of its own. Its parts stand with it.",
     "healthy ": "Whether the router holds this worker for healthy.",
 }
 SUFFIXES = {  # of a row's label -> what it makes of the pool's name
     " in use": WORDS["in use"],
+    ", keys": "The keys of it.",
+    ", values": "The values of it.",
+    ", fixed": "Made once, whatever the pool.",
 }
