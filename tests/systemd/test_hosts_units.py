@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 
 from tests.systemd.machine import Machine
@@ -10,6 +11,21 @@ from tests.systemd.test_bare_ullage import finding, report
 
 _NAMES = count()
 PROGRAM = "#!/usr/bin/python3\nimport time\nprint({!r}, flush=True)\ntime.sleep(1000)\n"
+
+ENDS = """
+import os, signal, sys
+from ullage.cli import this_host
+
+def while_it_is_read(*words, **named):
+    os.kill(int(sys.argv[1]), signal.SIGKILL)
+    while os.path.exists(f"/proc/{sys.argv[1]}"):
+        pass
+    return read_journal(*words, **named)
+
+read_journal, this_host.read_journal = this_host.read_journal, while_it_is_read
+from ullage.cli.limits import limits
+sys.exit(limits(["--json"], standalone_mode=False))
+"""
 
 
 def program(machine: Machine, tokens: int = 100_000) -> str:
@@ -95,14 +111,12 @@ def test_of_two_servers_in_a_unit_each_has_its_own_command_or_none(machine: Mach
 
 
 def test_a_server_that_ends_while_it_is_read(machine: Machine) -> None:
-    """Whatever moment it is met at: of its processes one runs, or its unit is said not to stay up."""
-    path = program(machine)
-    machine.write(path, PROGRAM.format(start_lines(1_000)).replace("sleep(1000)", "sleep(0.2)"), 0o755)
-    text = f"Restart=always\nRestartSec=0\nExecStart={path} serve --model-path /m --port 31006"
-    machine.unit("short.service", f"[Unit]\nStartLimitIntervalSec=0\n[Service]\n{text}\n")
-    machine.systemctl("start", "short.service")
-    reports = [report(machine) for _ in range(3)]
+    """It is no server any more, and its unit is told."""
+    text = f"Restart=always\nRestartSec=100\nExecStart={program(machine)} serve --model-path /m --port 31006"
+    start(machine, "short.service", text)
+    pid = machine.show("short.service", "MainPID")
+    data = json.loads(machine.python(ENDS, pid))
     machine.systemctl("stop", "short.service")
-    for data in reports:
-        subjects = [f["where"] for f in data["findings"] if f["id"] in ("does-not-stay-up", "not-serving")]
-        assert any("short.service" in str(where) for where in subjects), data["findings"]
+    assert int(pid) not in [s["figures"]["pid"]["value"] for s in data["servers"]]
+    assert finding(data, "not-serving") is None
+    assert finding(data, "does-not-stay-up")["where"] == "short.service"
