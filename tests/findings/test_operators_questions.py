@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from ullage.cli.main import ullage
@@ -31,7 +32,7 @@ def test_its_figures_can_be_explained() -> None:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_command_exists_or_is_said_not_to(words: str) -> None:
     promised = any(re.search(rf"[Nn]ot yet, `{re.escape(words)}`", row) for row in ROWS)
-    assert (words.split()[1] in ullage.commands) != promised
+    assert (ullage.get_command(click.Context(ullage), words.split()[1]) is not None) != promised
 
 
 def test_every_row_has_a_question_an_address_and_an_answer() -> None:
