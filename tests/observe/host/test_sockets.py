@@ -17,6 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ullage.engines import programs
+from ullage.masking import Masker
+from ullage.observe.host.evidence import process_of
+from ullage.observe.host.find import find_servers
 from ullage.observe.host.net_tables import (
     Socket,
     host_of,
@@ -200,6 +204,24 @@ def test_this_hosts_own_tables() -> None:
     assert set(addresses) == {address for address in ours if not address.startswith("127.")}
     reached = networks(Path("/proc/self/net/route").read_text())
     assert all(network.prefixlen for network in reached)
+
+
+def test_tables_that_cannot_be_read_tell_nothing(actors: Stage, tmp_path: Path) -> None:
+    """It may listen all the same: neither is said that it does not, nor that it is in another network."""
+    port = free_port()
+    words = [sys.executable, "-m", "sglang.launch_server", "--port", str(port)]
+    process = actors.start(words, part={"ports": [["127.0.0.1", port]]})
+    proc = tmp_path / "proc"
+    (proc / str(process.pid)).mkdir(parents=True)
+    for path in Path(f"/proc/{process.pid}").iterdir():
+        if path.name != "net":
+            (proc / str(process.pid) / path.name).symlink_to(path)
+    for name in ("self", "uptime"):
+        (proc / name).symlink_to(Path("/proc") / name)
+    (server,) = find_servers(programs, str(proc)).servers
+    assert (server.urls, server.listens, server.foreign) == ((), (), False)
+    assert server.remarks == ("the tables of its network are not readable: where it listens is not known",)
+    assert process_of(server, (), Masker()).sockets_hidden
 
 
 @given(st.ip_addresses(v=4), st.integers(1, 65535), st.integers(0, 2**32), st.integers(0, 2**31))

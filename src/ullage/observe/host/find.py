@@ -15,12 +15,13 @@ from .families import Family, families
 from .net_tables import Socket, listening, network_of
 from .output import output_of
 from .proc import Stat, processes, started_at, table, whole
-from .reach import is_ours, reached
+from .reach import reached
 from .rights import hidden, sudo, unreadable
 from .running import Embedded, Found, Leftover, Proc, Running, Unreadable
 from .sockets import listens_of
 
 _GUESSED = "its sockets are not readable: the port is taken from its flags"
+_NO_TABLES = "the tables of its network are not readable: where it listens is not known"
 
 
 class Programs(Protocol):
@@ -108,7 +109,7 @@ def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | No
         remarks=tuple(filter(None, (remark, _of_settings(settings, edited=edited)))),
         words=merged,
         errors=errors if errors != output else None,
-        foreign=not is_ours(host.proc, main.pid),
+        foreign=network_of(host.proc, main.pid) not in (0, network_of(host.proc, "self")),
     )
     lost = _is_title(stated)
     known = not (lost or settings.unreadable or edited) and main.environment is not None
@@ -124,6 +125,8 @@ def _placed(host: _Host, running: Running, *, known: bool) -> Placed:
     main, network = running.main, network_of(host.proc, running.main.pid)
     door = host.programs.door_of(running.program, running.words, main.environment or {})
     sockets = _sockets(host, main.pid, network)
+    if not network:
+        return Placed(running._replace(remarks=(*running.remarks, _NO_TABLES)), door, network, sockets)
     listens, seen = listens_of(host.proc, (main, *running.members), sockets, door)
     reach = reached(main, listens, door, sure=known, proc=host.proc)
     remarks = (*running.remarks, *([] if seen else [_GUESSED]), *reach.remarks)
