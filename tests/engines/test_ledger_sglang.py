@@ -193,10 +193,117 @@ def test_a_capped_pool_takes_nothing_from_the_fraction() -> None:
     assert found.tap.settings == ()
 
 
-def test_without_a_fraction_nothing_is_predicted_and_the_reason_is_told() -> None:
-    found = account(log("no.log", *start(1_632_000, V4)))
+def rank(name: str, *lines: str) -> list[str]:
+    return [f"[2026-11-29 10:00:01 {name}] {line}" for line in lines]
+
+
+def staged(*after: str, stages: dict[str, tuple[float, float]], cap: int | None = None) -> Evidence:
+    """A start of ranks with 93.70 GiB each, whose weights and pools (keys, and as much for values) differ."""
+    asked = f"model_path='/m/x', mem_fraction_static=0.8, max_total_tokens={cap}"
+    lines = [f"[2026-11-29 10:00:00] server_args=ServerArgs({asked})"]
+    for name, (weights, keys) in stages.items():
+        free = 93.70 - weights
+        left = free - 2 * keys - 0.1
+        lines += rank(
+            name,
+            "Load weight begin. avail mem=93.70 GB",
+            f"Load weight end. type=X, dtype=torch.bfloat16, avail mem={free:.2f} GB, mem usage={weights:.2f} GB.",
+            f"KV Cache is allocated. #tokens: 300000, K size: {keys:.2f} GB, V size: {keys:.2f} GB",
+            f"Memory pool end. avail mem={left:.2f} GB",
+            f"Capture cuda graph end. Time elapsed: 1.01 s. mem usage=1.00 GB. avail mem={left - 1:.2f} GB.",
+        )
+    weights, keys = next(iter(stages.values()))
+    left = 93.70 - weights - 2 * keys - 1.1
+    summary = (
+        "max_total_num_tokens=300000, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=256,"
+        f" context_len=131072, available_gpu_mem={left:.2f} GB"
+    )
+    return log(
+        "ranks.log",
+        *lines,
+        *(line for text in after for line in rank(next(iter(stages)), text)),
+        *rank(next(iter(stages)), summary),
+    )
+
+
+def test_the_stage_whose_tokens_cost_most_decides_in_a_pipeline() -> None:
+    """Every stage has the same budget, for what is free is the least of all ranks."""
+    found = account(staged(stages={"PP0": (20.0, 20.0), "PP1": (42.0, 16.46)}))
+    by_rank = {led.device: led for led in found.ledgers}
+    pools = {name: led.part("KV pool, keys") for name, led in by_rank.items()}
+    assert {name: round(part.size.number / GIB, 2) for name, part in pools.items() if part} == {
+        "PP0": 20.0,
+        "PP1": 16.46,
+    }
+    [check] = found.tap.checks
+    assert found.tap.each is not None
+    cost = 40 * GIB / 300_000
+    assert abs(found.tap.each.number - 0.01 * 93.70 * GIB / cost) < 20
+    assert check.predicted.number == pytest.approx((93.70 - 42 - 0.2 * 93.70) * GIB / cost, rel=1e-3)
+
+
+def test_pools_that_are_sized_after_the_capture_are_one_line_and_said_so() -> None:
+    late = "Post-capture KV sizing: max_total_num_tokens=300000, free memory=60.00 GB"
+    found = account(staged(late, stages={"TP0": (20.0, 5.0)}))
+    [led] = found.ledgers
+    assert in_gib(led) == {"weights": 20.0, "pools": 10.1, "graphs": 1.0, "free at the end of the start": 62.6}
+    pools = led.part("pools")
+    assert pools is not None
+    assert pools.of_it == ()
+    assert found.tap.checks == ()
+    assert any("after the graphs were captured" in line for line in found.tap.says)
+    assert found.tap.ways[0].by == "at the same fraction"
+
+
+def test_a_pool_that_uses_little_of_its_budget_widens_the_range_and_says_why() -> None:
+    found = account(staged(stages={"TP0": (20.0, 5.0)}))
+    assert found.tap.each is not None
+    assert found.tap.each.most / found.tap.each.least > 5
+    [said] = [line for line in found.tap.says if "left unused" in line]
+    assert "18%" in said
+
+
+def test_what_a_capped_pool_leaves_room_for_is_told() -> None:
+    found = account(staged(stages={"TP0": (20.0, 5.0)}, cap=300_000))
     assert found.tap.settings == ()
+    budget = 73.70 - 0.2 * 93.70
+    assert f"room for about {int(budget * GIB / (10 * GIB / 300_000)):,} tokens" in found.tap.unknown
+
+
+def test_without_a_fraction_a_step_of_it_is_told_and_by_how_much_it_may_be_raised() -> None:
+    found = account(log("no.log", *start(1_632_000, V4)), margin=5 * GIB)
+    assert found.tap.each is not None
+    assert found.tap.each.value == 63_232
     assert "the fraction is not known" in found.tap.unknown
+    assert "0.04 more is the most" in found.tap.unknown  # (9.81 - 5 - 0.25 of index logits) / 93.70
+    assert found.tap.now is None
+    assert found.tap.best is None
+
+
+def test_the_rank_with_least_free_before_the_weights_decides() -> None:
+    [found] = of_story("decode-before.log")
+    assert found.tap.each is not None
+    before = found.tap.each.inputs[0]
+    assert round(before.number / GIB, 2) == 93.70
+
+
+@pytest.mark.parametrize(("margin", "warned"), [(1, True), (10, False)])
+def test_a_fraction_above_sglangs_own_rule_is_told_with_it(margin: int, warned: bool) -> None:
+    """10 GiB beside weights and pools on a GPU of 93.70 GiB, so about 0.89."""
+    tap = of_story("decode-before.log", margin=margin * GIB)[0].tap
+    assert bool(tap.warns) == warned
+    if warned:
+        assert "10.0 GiB" in tap.warns[0]
+        assert "about 0.89" in tap.warns[0]
+
+
+def test_memory_that_a_way_gives_back_is_told_in_tokens_too() -> None:
+    ways = {way.what.partition(":")[0]: way for way in of_story("decode-before.log")[0].tap.ways}
+    graphs = ways["fewer graph sizes"]
+    assert graphs.worth is not None
+    assert graphs.worth.value == int(0.31 * GIB / 15_897.45)
+    assert graphs.by == "by a higher fraction"
+    assert ways["--swa-full-tokens-ratio 0.05 in place of 0.1"].worth is None
 
 
 def figure(name: str, value: float, unit: str, spread: float = 0) -> Figure:
