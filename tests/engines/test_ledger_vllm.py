@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.evidence import log, vllm_start
 from ullage.engines.ledger import Account, accounts_of
 from ullage.engines.read import read
@@ -21,8 +23,12 @@ def account(item: Evidence, margin: int = GIB) -> Account:
     return found
 
 
-def started(*lines: str, version: str, free: str = "43.93", suggested: int = 7_000_000_000) -> Evidence:
-    return log("vllm.log", *vllm_start(238_208, 29.08, LEDGER.format(free, suggested), *lines, version=version))
+def started(
+    *lines: str, version: str, free: str = "43.93", suggested: int = 7_000_000_000, batched: int | None = None
+) -> Evidence:
+    given: dict[str, Any] = {"max_num_batched_tokens": batched} if batched else {}
+    every = (LEDGER.format(free, suggested), *lines)
+    return log("vllm.log", *vllm_start(238_208, 29.08, *every, version=version, **given))
 
 
 def in_gib(found: Account) -> dict[str, float]:
@@ -108,3 +114,118 @@ def test_without_a_total_the_parts_are_told_and_no_rest() -> None:
     assert in_gib(found) == {"KV cache": 5.16}
     assert not found.ledgers[0].unaccounted.known
     assert "Free memory on device" in found.tap.unknown
+
+
+def one_line(
+    consumed: str, graphs: float, budget: float = 87.37, peak: float = 5.0, suggested: int = 1, free: float = 94.20
+) -> str:
+    return (
+        f"Free memory on device ({free:.2f}/94.97 GiB) on startup. Desired GPU memory utilization is (0.92, {budget}"
+        f" GiB). Actual usage is {consumed.format(peak)}, and {graphs} GiB for CUDAGraph memory."
+        f" Replace gpu_memory_utilization config with `--kv-cache-memory={suggested}` to fit into requested memory."
+    )
+
+
+MERGED = "40.0 GiB for consumed memory (weights and non-torch), {} GiB for peak activation"
+APART = "39.5 GiB for weight, {} GiB for peak activation, 0.5 GiB for non-torch memory"
+
+
+def of(*lines: str, version: str, **given: Any) -> Account:
+    return account(log("vllm.log", *vllm_start(300_000, 9.0, *lines, version=version, **given)))
+
+
+def sums(found: Account) -> bool:
+    [led] = found.ledgers
+    return sum(part.size.count for part in led.parts) + led.unaccounted.count == led.whole.count
+
+
+def test_what_was_estimated_for_graphs_and_not_taken_is_idle_inside_the_share() -> None:
+    lines = ("Estimated CUDA graph memory: 3.0 GiB total", "Available KV cache memory: 39.37 GiB")
+    found = of(*lines, one_line(MERGED, 2.4), version="0.29.0")
+    assert sums(found)
+    assert in_gib(found)["kept for graphs, not taken"] == 0.6
+    assert in_gib(found)["left by --gpu-memory-utilization"] == round(94.20 - 87.37, 2)
+    assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def test_graphs_above_their_estimate_come_out_of_what_is_outside() -> None:
+    lines = ("Estimated CUDA graph memory: 3.0 GiB total", "Available KV cache memory: 39.37 GiB")
+    found = of(*lines, one_line(MERGED, 4.5), version="0.29.0")
+    assert sums(found)
+    assert in_gib(found)["left by --gpu-memory-utilization"] == round(94.20 - 87.37 - 1.5, 2)
+    assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def test_an_estimate_that_was_only_printed_is_not_taken_out_of_the_share() -> None:
+    """0.18 and 0.19 print it, and take it out only where they were asked to: what is left for the pool tells."""
+    estimated = "Estimated CUDA graph memory: 3.0 GiB total"
+    for available, outside in (("42.37", True), ("39.37", False)):
+        found = of(estimated, f"Available KV cache memory: {available} GiB", one_line(APART, 3.0), version="0.19.1")
+        left = in_gib(found)["left by --gpu-memory-utilization"]
+        assert left == round(94.20 - 87.37 - (3.0 if outside else 0), 2)
+        assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def test_the_line_of_0_29_tells_its_age_where_no_version_is_stated() -> None:
+    item = log("vllm.log", one_line(MERGED, 3.0, suggested=7_000_000_000), "GPU KV cache size: 300,000 tokens")
+    [said] = [line for line in account(item).tap.says if "57936" in line]
+    assert f"{7_000_000_000 + 3 * GIB} bytes" in said
+
+
+def test_a_suggestion_below_zero_is_put_right_by_its_own_terms() -> None:
+    """Issue 57936: -20.83 GiB were printed. Requested 87.37 - consumed 40 - peak 5 - graphs 22 - 150 MiB."""
+    found = of(one_line(MERGED, 22.0, suggested=round(-1.8 * GIB)), version="0.30.0")
+    [said] = [line for line in found.tap.says if "57936" in line]
+    assert "(20.22 GiB) fit" in said
+
+
+def test_a_pool_in_bytes_takes_nothing_from_the_share() -> None:
+    reserved = (
+        "Initial free memory 94.2 GiB, reserved 18.63 GiB memory for KV Cache as specified by kv_cache_memory_bytes"
+    )
+    found = of(reserved, version="0.15.0", kv_cache_memory_bytes=20_000_000_000)
+    assert found.tap.lever == "--kv-cache-memory-bytes"
+    assert found.tap.settings == ()
+    assert f"+1 GiB buys {GIB * 300_000 // 20_000_000_000:,} tokens" in found.tap.unknown
+    [led] = found.ledgers
+    assert led.of_whole == "free when the engine began"
+    assert led.unaccounted.number == led.whole.number - 20_000_000_000
+
+
+def test_blocks_that_were_asked_for_leave_memory_inside_the_share() -> None:
+    override = "Overriding num_gpu_blocks=18750 with num_gpu_blocks_override=9375"
+    lines = (override, "Available KV cache memory: 42.37 GiB", one_line(APART, 3.0))
+    found = of(*lines, version="0.15.0", num_gpu_blocks_override=9375)
+    assert sums(found)
+    assert found.tap.lever == "--num-gpu-blocks-override"
+    assert found.tap.settings == ()
+    assert abs(in_gib(found)["left by --num-gpu-blocks-override"] - 42.37 / 2) < 0.02
+    assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def test_a_start_that_was_refused_has_taken_nothing() -> None:
+    refused = (
+        "ValueError: Free memory on device cuda:0 (36.75/121.63 GiB) on startup is less than desired GPU memory"
+        " utilization (0.85, 103.38 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
+    found = account(log("vllm.log", f"(EngineCore_DP0 pid=9) ERROR 09-12 10:00:01 [core.py:1] {refused}"))
+    assert in_gib(found) == {"before the engine began": 84.88, "free when it was refused": 36.75}
+    assert "0.3 is the most that starts" in found.tap.unknown
+
+
+def test_the_pool_of_the_highest_share_is_told_in_bytes() -> None:
+    found = account(started(version="0.11.0"), margin=100 * 2**20)
+    assert found.tap.best is not None
+    [said] = [line for line in found.tap.says if line.startswith("--kv-cache-memory-bytes")]
+    more = (found.tap.best.value - 0.9) * found.ledgers[0].whole.number
+    assert int(said.split()[1]) == int(11_435_450_368 + more)
+
+
+def test_half_the_token_budget_is_told_in_tokens() -> None:
+    found = account(started(version="0.11.0", batched=8192))
+    [way] = [way for way in found.tap.ways if "--max-num-batched-tokens 4096" in way.what]
+    assert way.worth is not None
+    assert abs(way.worth.number - 0.7 * GIB / (11_435_450_368 / 238_208)) < 2
+    assert way.by == "at the same share"
+    [graphs] = [way for way in found.tap.ways if "graph" in way.what]
+    assert graphs.by == "by a higher share"

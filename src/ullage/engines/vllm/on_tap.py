@@ -15,7 +15,7 @@ from ...capacity.ledger import Ledger
 from ...capacity.ledger_sums import in_bytes, less, times
 from ...capacity.ledger_tap import NO_SETTING, Check, OnTap, Setting, Way, fractions_between, hundredths
 from ...figure import Figure, Kind, derived, missing
-from ...units import GIB
+from ...units import GIB, MIB
 from ..server import Server
 from ..version import release_of
 from .ledger import NO_TOTAL, REFUSED, Figures, graphs_inside, pool_bytes, requested
@@ -24,6 +24,7 @@ LEVER = "--gpu-memory-utilization"
 _SETS = f"it sets the pool, and {LEVER} buys nothing"
 _DOUBLE = ((0, 29, 0), (0, 34, 0))  # the printed --kv-cache-memory counts the graphs twice (issue 57936)
 _WORTH = GIB // 50
+_SPARE = 150 * MIB  # what vLLM leaves of the share in its suggestion
 _NO_LEFT = (
     "how much of what is outside the share is nobody's is not told, so no highest share is: a captured nvidia-smi -q -x"
     " as one more target tells it"
@@ -176,16 +177,29 @@ def _checks(figures: Figures, led: Ledger, size: Figure) -> Iterator[Check]:
 
 def _says(figures: Figures, led: Ledger) -> Iterator[str]:
     """The engine's own suggestion, put right where it is known to be wrong."""
-    printed, graphs = figures.get("suggested_kv_cache_memory_bytes"), led.part("graphs")
-    release = release_of(figures.get("version"))
-    if printed is None or graphs is None:
+    release, graphs = release_of(figures.get("version")), led.part("graphs")
+    if graphs is None or not ("consumed_gib" in figures if release is None else _DOUBLE[0] <= release < _DOUBLE[1]):
         return
-    if "consumed_gib" in figures if release is None else _DOUBLE[0] <= release < _DOUBLE[1]:
-        right = printed.count + graphs.size.count
-        yield (
-            f"this version prints --kv-cache-memory={printed.count}, in which the graphs are counted twice"
-            f" (vllm-project/vllm issue 57936): {right} bytes ({right / GIB:,.2f} GiB) fit the requested memory"
+    printed = figures.get("suggested_kv_cache_memory_bytes")
+    right = printed.count + graphs.size.count if printed is not None else _fitting(figures, led, graphs.size)
+    if right is not None:
+        told = (
+            f"prints --kv-cache-memory={printed.count}, in which" if printed is not None else "prints a size in which"
         )
+        yield (
+            f"this version {told} the graphs are counted twice (vllm-project/vllm issue 57936): {right} bytes"
+            f" ({right / GIB:,.2f} GiB) fit the requested memory"
+        )
+
+
+def _fitting(figures: Figures, led: Ledger, graphs: Figure) -> int | None:
+    """Requested - consumed - activation peak - graphs - 150 MiB: as the suggestion is meant. (With much memory in
+    graphs the printed one is below zero, and no quantity.)
+    """
+    budget, consumed, peak = requested(figures, led.whole), figures.get("consumed_gib"), led.part("activation peak")
+    if budget is None or consumed is None or peak is None:
+        return None
+    return budget.count - in_bytes(consumed).count - peak.size.count - graphs.count - _SPARE
 
 
 def _ways(figures: Figures) -> Iterator[Way]:
