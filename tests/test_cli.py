@@ -54,6 +54,31 @@ def test_a_router_is_followed_to_its_workers(deployment: tuple[Replay, ...]) -> 
     assert {row["label"]: row["admits"]["value"] for row in followed["chain"]}["full"] == 4
 
 
+def test_a_metrics_page_that_was_named_is_not_looked_for_elsewhere(deployment: tuple[Replay, ...]) -> None:
+    router, prefill, _ = deployment
+    followed = data(router.url, "--follow", "--metrics", f"{router.url}={prefill.url}/metrics")
+    assert [line["place"] for line in followed["not_read"] if "29000" in line["place"]] == []
+    assert any("29000" in line["place"] for line in data(router.url, "--follow")["not_read"])
+
+
+def test_closed_standard_output() -> None:
+    command = f"exec {sys.executable} -m ullage limits - >&-"
+    done = subprocess.run(["sh", "-c", command], input=START, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "ullage: standard output is closed; nothing can be printed there\n")
+
+
+def test_a_plot_that_was_asked_for_and_shows_nothing_says_why() -> None:
+    flat = "[2026-06-02 10:05:00 TP0] max_total_num_tokens=900000, max_running_requests=1, context_len=32768\n"
+    out = run("limits", "-", "--plot", stdin=flat.encode(), LANG="C.UTF-8").stdout
+    assert "no plot: one number holds at all lengths" in " ".join(out.split())
+
+
+def test_lengths_of_which_nothing_is_known_are_one_row() -> None:
+    out = run("limits", "--flags", "sglang serve --model-path m --port 1").stdout
+    assert out.count("not known  not known") == 1
+    assert "any  not known" in out
+
+
 def test_the_json_is_what_its_schema_says(deployment: tuple[Replay, ...]) -> None:
     jsonschema.validate(data(deployment[0].url, "--follow", "--at", "32000", "--request", "prompt=3000"), SCHEMA)
 
@@ -198,6 +223,8 @@ def test_a_word_of_the_page_is_explained(words: tuple[str, ...]) -> None:
 BAD = {
     "history of a file": (["limits", "-", "--history"], START.encode(), 2, "--history is of the servers on this host"),
     "a Prometheus without a selector": (["limits", "--prometheus", "http://127.0.0.1:1"], b"", 2, "go together"),
+    "a command mistyped": (["memroy"], b"", 2, "no such command: memroy; did you mean memory?"),
+    "another": (["limit", "http://127.0.0.1:1"], b"", 2, "did you mean limits?"),
     "no such file": (["limits", "/no/such.log"], b"", 2, "no such file"),
     "a scheme that is none": (["limits", "htp://host"], b"", 2, "only http and https"),
     "nothing listens": (["limits", "http://127.0.0.1:1"], b"", 3, "nothing listens"),

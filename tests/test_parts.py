@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.evidence import argv, document, log, on_host, start, vllm_start
-from ullage.evidence import Evidence
+from tests.evidence import argv, document, failed, log, on_host, start, vllm_start
+from ullage.evidence import Document, Evidence
 from ullage.report.json_form import to_data
 from ullage.report.model import Report, report_on
 from ullage.report.rows import rows_of
@@ -84,3 +84,24 @@ def test_a_worker_elsewhere_is_not_one_here() -> None:
 def test_flags_of_a_router_go_with_the_only_chain() -> None:
     report = report_on([*PAIR, argv("sglang-router --pd-disaggregation --max-concurrent-requests 4")])
     assert len(report.deployment.parts) == 1
+
+
+def test_what_a_server_made_of_its_arguments_was_not_asked_for() -> None:
+    """SGLang states its arguments as it resolved them; the command line of its process tells what was asked for."""
+    items = found(30000, "decode", 500_000)
+    info = items[-1]
+    assert isinstance(info.content, Document)
+    resolved = info.content.data | {"mem_fraction_static": 0.859, "chunked_prefill_size": 8192}
+    report = report_on([*items[:-1], info._replace(content=Document(resolved))])
+    (fraction,) = [s for s in report.deployment.servers[0].settings if s.label == "memory fraction"]
+    assert not fraction.requested.known
+    assert fraction.requested.note.startswith("not set")
+    assert fraction.effective.value == 0.859
+
+
+def test_a_worker_that_does_not_answer_is_not_to_be_followed_again() -> None:
+    router = on_host(ROUTER.format("http://10.0.0.6:30000", "http://127.0.0.1:30001"), 9, listens=("127.0.0.1:8000",))
+    silent = failed("http://10.0.0.6:30000", "", "refused")
+    report = report_on([*router, *found(30001, "decode", 500_000), silent])
+    (note,) = [note for s in report.deployment.routers for note in s.notes if "worker" in note]
+    assert note == "1 worker did not answer"

@@ -39,6 +39,16 @@ def test_a_decode_server_keeps_512_back_for_each_that_runs_or_is_in_transfer() -
     assert {q.label: q.waiting.value for q in found.queues} == {"prealloc": 7, "transfer": 2}
 
 
+def test_what_waits_on_decode_with_its_kv_in_place_holds_a_slot() -> None:
+    """A log counts such requests alone as queued; /v1/loads counts those in prealloc, in transfer and set aside too."""
+    assert level(decode(transfer_req=2, prealloc_req=7, queue_req=4), "request slots").used.value == 10 + 2 + 4
+    queues = {"decode_prealloc_queue_reqs": 7, "decode_transfer_queue_reqs": 2, "decode_retracted_queue_reqs": 1}
+    told = {"dp_rank": 0, "num_running_reqs": 10, "num_waiting_reqs": 14, "max_total_num_tokens": 100_000}
+    loads = document(URL, "loads", {"loads": [told | {"disaggregation": {"mode": "decode"} | queues}]})
+    info = {"disaggregation_mode": "decode", "model_path": "/m", "max_running_requests": 64, "internal_states": [{}]}
+    assert level(server(document(URL, "server_info", info), loads), "request slots").used.value == 10 + 14 - 7 - 1
+
+
 def test_no_more_is_kept_back_than_the_pool_has() -> None:
     lines = (f"[{DAY} 10:00:00] {server_args(disaggregation_mode='decode')}", f"[{DAY} 10:00:50 TP0] {SLOTS}")
     found = server(log("d.log", *lines, decode_batch(1, 99_000, 0.99, 60)))

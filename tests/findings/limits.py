@@ -73,14 +73,14 @@ LLAMA_UNBOUNDED = (
     Scenario(
         fires=(argv("llama-server -m /models/small.gguf -c 8192"),),
         silent=(argv("llama-server -m /models/small.gguf -c 8192 -n 512"),),
-        says=("1 chat requests are safe",),
+        says=("1 chat request is safe",),
         advice="-n 2048",
         severity=Severity.INFO,
     ),
     Scenario(
         fires=(argv("llama-server -m /models/small.gguf -c 8192 -np 4 -kvu"),),
         silent=(argv("llama-server -m /models/small.gguf -c 8192 -np 4"),),  # a full context in every slot
-        says=("1 chat requests are safe",),
+        says=("1 chat request is safe",),
         advice="max_tokens",
         severity=Severity.INFO,
     ),

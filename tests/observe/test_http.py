@@ -94,7 +94,7 @@ def test_a_gigabyte_of_zeros_costs_no_more_than_the_limit(server: Server) -> Non
         ("/html", "html", "a web page"),
         ("/empty", "empty", "nothing in it"),
         ("/words", "not understood", "I'm a teapot"),
-        ("/starting", "503", "Loading model"),
+        ("/starting", "503", "still loading its model"),
         ("/bad-gzip", "not understood", "compressed"),
         ("/loop", "redirect", "more than 3"),
         ("/away", "redirect", "sends on to http://127.0.0.2:1"),

@@ -255,7 +255,7 @@ def read_urls(
     for _ in range(_DEEPEST if options.follow else 0):
         servers = read([*items, *others])[0]
         routers = [s for s in servers if s.role is Role.ROUTER]
-        further = [url for router in routers for url in _beyond(router) if url not in asked]
+        further = [url for router in routers for url in _beyond(router, pages) if url not in asked]
         further = [url for url in further if not any(s.host and is_at(s, url) for s in servers)]
         if not further:
             break
@@ -287,11 +287,15 @@ def _access(urls: dict[str, Target], keys: dict[str, str], options: Options) -> 
     return access_for
 
 
-def _beyond(router: Server) -> list[str]:
-    """A router's workers, and its metrics page, which has a port of its own (none where its flags do not set one)."""
+def _beyond(router: Server, pages: Mapping[str, str]) -> list[str]:
+    """A router's workers, and its metrics page, which has a port of its own (none where its flags do not set one). Not
+    where that page was named: `pages`.
+    """
     workers = [worker.rstrip("/") for worker in router.workers if worker.startswith("http")]
     port = router.figure("prometheus_port")
-    known = router.host is not None or (not port.known and router.figure("retry_max_retries").known)
+    known = (
+        router.host is not None or router.name in pages or (not port.known and router.figure("retry_max_retries").known)
+    )
     if known or router.engine == "llama.cpp" or not router.name.startswith("http"):
         return workers
     return [*workers, f"http://{_host(router.name)}:{port.value or _METRICS_PORT}/metrics"]

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from ..errors import UllageError
+from ..errors import UllageError, UsageError
 from ..masking import Masker
 from .explain import explain
 from .limits import limits
@@ -36,8 +36,18 @@ class DefaultToLimits(click.Group):
         if not args:
             args = ["limits"]
         elif args[0] not in self.list_commands(ctx) and args[0] not in ("--help", "--version", "-h"):
+            _require_target(args[0], self.list_commands(ctx))
             args = ["limits", *args]
         return super().parse_args(ctx, args)
+
+
+def _require_target(word: str, commands: list[str]) -> None:
+    """A word that is nearly a command, and can be no target, is a command mistyped."""
+    from difflib import get_close_matches
+
+    meant = get_close_matches(word, commands, 1)
+    if meant and word.isalpha() and not os.path.exists(word):
+        raise UsageError(f"no such command: {word}", f"did you mean {meant[0]}?")
 
 
 @click.group(cls=DefaultToLimits, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -60,6 +70,9 @@ ullage.add_command(explain)
 
 def run() -> NoReturn:
     """Runs the command line of this process and ends it."""
+    if sys.stdout is None:
+        _complain("standard output is closed", "nothing can be printed there")
+        sys.exit(1)
     try:
         code = ullage.main(standalone_mode=False)
     except UllageError as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..evidence import Evidence
+from ..evidence import Argv, Evidence
 from ..figure import Figure, Kind
 from .facts import Facts
 from .server import Disagreement, EarlierStart, Moment, Rank, Role
@@ -23,6 +23,7 @@ class Joined:
 
     parts: list[Facts] = field(default_factory=list)
     args: dict[str, Figure] = field(default_factory=dict)
+    own_args: dict[str, Figure] | None = None  # of its very process' command line, where that was read
     effective: dict[str, Figure] = field(default_factory=dict)
     usage: dict[str, Figure] = field(default_factory=dict)
     role: Role = Role.UNKNOWN
@@ -59,7 +60,14 @@ class Joined:
     @property
     def asked(self) -> dict[str, Figure]:
         """What was asked for, under names that tell it from what is in effect."""
-        return {f"requested_{name}": figure for name, figure in self.args.items()}
+        return {f"requested_{name}": figure for name, figure in self.asked_for.items()}
+
+    @property
+    def asked_for(self) -> dict[str, Figure]:
+        """What was asked for: by the process' own command line alone, where that was read, for a server's word of its
+        arguments holds what it made of them too.
+        """
+        return self.args if self.own_args is None else self.own_args
 
     def known(self, name: str) -> Figure | None:
         """What is in effect, else what was asked for."""
@@ -79,6 +87,7 @@ def join(parts: list[Facts], trust: Trust) -> Joined:
     joined = Joined(parts)
     joined.role = next((p.role for p in parts if p.role is not Role.UNKNOWN), Role.UNKNOWN)
     joined.args = first_of(ordered(parts, trust.asked), "args")
+    joined.own_args = next((dict(p.args) for p in parts if _is_own_command(p)), None)
     joined.effective = first_of(ordered(parts, trust.effective), "effective")
     for name, topics in trust.of_quantity.items():
         told = first_of(ordered(parts, topics), "effective")
@@ -93,6 +102,14 @@ def join(parts: list[Facts], trust: Trust) -> Joined:
     joined.earlier = tuple(start for p in parts for start in p.earlier)
     joined.disagreements = tuple(_disagreements(parts, trust))
     return joined
+
+
+def _is_own_command(part: Facts) -> bool:
+    """Its process' command line, all of it: a `--config` file that stands there still was not read."""
+    content = part.evidence.content
+    if part.topic != "flags" or not part.evidence.origin.owner or not isinstance(content, Argv):
+        return False
+    return not any(word.partition("=")[0] == "--config" for word in content.words)
 
 
 def _in_effect(figure: Figure) -> Figure:

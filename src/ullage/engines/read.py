@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple, Protocol
@@ -93,7 +93,8 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     workers = [as_tank(s) for engine, found in facts.items() if found for s in _engine(engine).servers(found)]
     servers = told_apart([*workers, *router_read.servers(routers)])
     servers = [_with_peaks(with_host(server, every, asked_of), every) for server in servers]
-    servers = [_with_workers(_with_unread(server, items), servers) for server in servers]
+    asked = {item.origin.target for item in items}
+    servers = [_with_workers(_with_unread(server, items), servers, asked) for server in servers]
     return remarked(servers, every), unclaimed
 
 
@@ -134,24 +135,31 @@ def asked_of(item: Evidence) -> Mapping[str, Figure]:
     return next((facts.args for facts in _facts(item)[1]), {})
 
 
-def _with_workers(server: Server, servers: Sequence[Server]) -> Server:
-    """A router whose workers are not part of the evidence says how they can be."""
+def _with_workers(server: Server, servers: Sequence[Server], asked: Collection[str]) -> Server:
+    """A router whose workers are not part of the evidence says how they can be. Of one that was asked and did not
+    answer, the reason stands with what was not read.
+    """
     live = server.name.startswith("http")
-    missing = [url for url in server.workers if live and not any(is_at(other, url) for other in servers)]
-    if not missing:
-        return server
-    note = f"{len(missing)} of its workers not read: --follow reads them too"
-    if server.host is not None:
-        here = sum(is_of(server.host.process, url) for url in missing)
-        away = len(missing) - here
-        told = (
-            [f"{_workers(away)} on another host not read: --follow reads {'it' if away == 1 else 'them'}"]
-            if away
-            else []
-        )
-        told += [f"{_workers(here)} of this host not found: nothing listens there that Ullage knows"] if here else []
-        note = "; ".join(told)
-    return replace(server, notes=(*server.notes, note))
+    absent = [url for url in server.workers if live and not any(is_at(other, url) for other in servers)]
+    silent = [url for url in absent if url.rstrip("/") in asked]
+    others = [url for url in absent if url not in silent]
+    notes = [f"{_workers(len(silent))} did not answer"] if silent else []
+    return replace(server, notes=(*server.notes, *notes, *_not_asked(server, others)))
+
+
+def _not_asked(server: Server, urls: Sequence[str]) -> list[str]:
+    if not urls:
+        return []
+    if server.host is None:
+        return [f"{len(urls)} of its workers not read: --follow reads them too"]
+    here = sum(is_of(server.host.process, url) for url in urls)
+    away = len(urls) - here
+    notes = []
+    if away:
+        notes.append(f"{_workers(away)} on another host not read: --follow reads {'it' if away == 1 else 'them'}")
+    if here:
+        notes.append(f"{_workers(here)} of this host not found: nothing listens there that Ullage knows")
+    return notes
 
 
 def _workers(count: int) -> str:

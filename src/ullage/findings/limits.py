@@ -83,10 +83,16 @@ def no_output_bound(deployment: Deployment) -> Iterator[Hit]:
         if server.engine != "llama.cpp" or safe.most < found.admits.count:
             yield Hit(
                 server.name,
-                f"with no max_tokens named, {in_words(safe)} chat requests are safe in parallel: one full context each",
+                f"with no max_tokens named, {_chats(safe)} safe in parallel: short prompts, and output to the end"
+                " of the context",
                 (server.default_output, safe),
                 "name max_tokens in the clients" + (f", or set {bound}" if (bound := levers_of(server).output) else ""),
             )
+
+
+def _chats(count: Figure) -> str:
+    one = count.least == count.most == 1
+    return f"{in_words(count)} chat request{' is' if one else 's are'}"
 
 
 def _chat_prompt(server: Server) -> int:

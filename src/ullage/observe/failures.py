@@ -92,6 +92,8 @@ def from_status(
         return Failure(str(status), f"the server wants a key{words}", "pass a key with --api-key-env NAME")
     if status in _NOT_THERE:
         return Failure(str(status), f"no such endpoint{said}")
+    if status == 503 and "loading" in text.lower():
+        return Failure("503", "the server is still loading its model", "ask again when it has")
     if status == 204:
         return Failure("empty", "answered, with nothing in it")
     return Failure(str(status), f"HTTP {status} {masker.text(phrase)}".rstrip() + said)
@@ -136,7 +138,8 @@ def from_error(error: Exception, masker: Masker, *, own_ca: bool = False) -> Fai
     if isinstance(error, CaFileError):
         return Failure("tls", reason, "check --cacert FILE")
     if isinstance(error, (OSError, HTTPException)):
-        return Failure("broken", f"the connection broke: {reason or type(error).__name__}", "is this an HTTP server?")
+        words = "no answer came" if isinstance(error, ConnectionResetError) else reason or type(error).__name__
+        return Failure("broken", f"the connection broke: {words}", "is this an HTTP server?")
     fault = f"Ullage failed on this answer ({type(error).__name__}: {reason})"
     return Failure("not understood", fault, "please report it, with the answer")
 

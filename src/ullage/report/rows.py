@@ -69,7 +69,16 @@ def rows_of(report: Report) -> list[tuple[str, list[Row]]]:
     """(title, rows): one table for a chain, one per server elsewhere."""
     parts = report.deployment.parts
     chains = sum(part.is_chain for part in parts)
-    return [titled for part in parts for titled in _rows_of(report, part, chains, len(report.deployment.workers))]
+    found = [titled for part in parts for titled in _rows_of(report, part, chains, len(report.deployment.workers))]
+    return [(title, _told_once(rows)) for title, rows in found]
+
+
+def _told_once(rows: list[Row]) -> list[Row]:
+    """Where nothing is known at any length, for one reason, that is one row."""
+    unknown = len(rows) > 1 and all(row.found and not row.found.admits.known for row in rows)
+    if unknown and len({row.remarks for row in rows}) == 1:
+        return [rows[0]._replace(label="any")]
+    return rows
 
 
 def _rows_of(report: Report, part: Deployment, chains: int, workers: int) -> list[tuple[str, list[Row]]]:
@@ -184,7 +193,15 @@ def _worker_usage(server: Server) -> Iterable[tuple[str, str]]:
     told = f"{value_of(running)} running" if running.known else "running requests not known"
     yield "in use now", f"{told}; queues: {queues or 'not known'}{at}"
     for level in server.levels:
-        yield f"{level.pool} in use", "; ".join(_level(level))
+        yield f"{level.pool} in use", "; ".join((*_level(level), *_at_once(server, level)))
+
+
+def _at_once(server: Server, level: Level) -> Iterable[str]:
+    """Of the slots of a decode server only so many run: the others are for what arrives."""
+    most = server.figure("max_running_requests")
+    spare = level.size.known and any(part.name == "disaggregation_decode_extra_slots" for part in level.size.inputs)
+    if level.pool == "request slots" and spare and most.known:
+        yield f"{value_of(most)} of them run at once, the others hold what arrives"
 
 
 def peaks(server: Server) -> Iterable[tuple[str, str]]:

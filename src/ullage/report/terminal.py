@@ -32,7 +32,7 @@ def print_report(report: Report, *, sources: bool = False, plot: bool | None = N
     if report.answers:
         wanted = page.on_terminal and page.width >= _PLOTTED if plot is None else plot
         shows = page.can_show("█░")
-        _limits(page, report, wanted and shows)
+        _limits(page, report, wanted and shows, bool(plot) and shows)
         if plot and not shows:
             page.say(("no plot: the locale or the encoding of the output has no block characters (UTF-8 has)", "dim"))
     for server in report.deployment.servers:
@@ -46,7 +46,7 @@ def print_report(report: Report, *, sources: bool = False, plot: bool | None = N
     page.show()
 
 
-def _limits(page: Page, report: Report, plot: bool) -> None:
+def _limits(page: Page, report: Report, plot: bool, asked: bool) -> None:
     for part in report.deployment.parts:
         if part.no_chain:
             page.say((part.no_chain, "dim"))
@@ -55,6 +55,8 @@ def _limits(page: Page, report: Report, plot: bool) -> None:
         page.heading(title)
         _limit_table(page, rows)
         page.draw(plots.get(title, ()))
+        if asked and not plots.get(title):
+            page.say(("no plot: one number holds at all lengths, or none is known", "dim"), indent=2)
         for line in (*sums(rows, report.asked), *consequences(rows)):
             page.say((line, "dim"), indent=2)
 

@@ -33,7 +33,7 @@ def settings_of(joined: Joined) -> tuple[Setting, ...]:
 
 
 def _setting(joined: Joined, label: str, argument: str, quantity: str, unit: str, unset: str) -> Setting:
-    asked = joined.args.get(argument) or _not_asked(joined, argument, unit, unset)
+    asked = joined.asked_for.get(argument) or _not_asked(joined, argument, unit, unset)
     effective = joined.effective.get(quantity) or _unstated(joined, quantity, unit)
     if quantity in ("max_running_requests", "chunked_prefill_size"):
         whole = _over_ranks(joined, effective)  # some versions share the chunk out as well

@@ -23,6 +23,7 @@ _QUEUES = (
     ("num_prefill_inflight_queue_reqs", "in flight"),
 )
 _HOLD_SLOTS = ("num_decode_transfer_queue_reqs", "num_prefill_inflight_queue_reqs")  # queues that hold request slots
+_HOLD_NONE = ("num_decode_prealloc_queue_reqs", "num_retracted_reqs")  # of decode: queues that hold none
 _NOT_STATED = "no metrics, loads or batch lines in the evidence"
 
 
@@ -80,17 +81,32 @@ def _level(joined: Joined, pool: Pool) -> Level | None:
 
 
 def _slots(joined: Joined, pool: Pool) -> Level | None:
-    """Running requests hold one each, and so do those in transfer."""
+    """Running requests hold one each; so do those in transfer, and on decode those that wait with their KV here."""
     now = running(joined)
     if not now.known:
         return None
-    besides = tuple(f for name in _HOLD_SLOTS if (f := joined.usage.get(name)))
+    besides, count = _waiting_with_slots(joined)
     used = _of_all_ranks(now, pool)
     if besides and used.known:
-        total = now.count + sum(f.count for f in besides)
-        used = derived("request_slots_in_use", total, pool.unit, (now, *besides), "running and in transfer")
+        words = "running, in transfer, or waiting with a slot"
+        used = derived("request_slots_in_use", now.count + count, pool.unit, (now, *besides), words)
     none = default("evictable", 0, pool.unit, "a slot holds no cache")
     return level_of(pool.name, _whole(joined, pool), used, none, _nothing_kept(pool))
+
+
+def _waiting_with_slots(joined: Joined) -> tuple[tuple[Figure, ...], int]:
+    """The figures of queues that hold slots, and how many they hold. On decode /v1/loads counts those in prealloc, in
+    transfer and set aside as waiting too; the gauge and the log do not.
+    """
+    stated = {name: f for name in (*_HOLD_SLOTS, *_HOLD_NONE, "num_queue_reqs") if (f := joined.usage.get(name))}
+    waiting = stated.get("num_queue_reqs")
+    holding = tuple(f for name, f in stated.items() if name in _HOLD_SLOTS)
+    if joined.role is not Role.DECODE or waiting is None:
+        return holding, sum(f.count for f in holding)
+    without = tuple(f for name, f in stated.items() if name in _HOLD_NONE)
+    if any(part.topic == "loads" and "num_queue_reqs" in part.usage for part in joined.parts):
+        return (waiting, *without), max(0, waiting.count - sum(f.count for f in without))
+    return (waiting, *holding), waiting.count + sum(f.count for f in holding)
 
 
 def _whole(joined: Joined, pool: Pool) -> Figure:
