@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.evidence import argv, document, failed, log, on_host, start, vllm_start
+from tests.evidence import argv, document, failed, log, of_server, on_host, start, vllm_start
 from ullage.evidence import Document, Evidence
 from ullage.report.json_form import to_data
 from ullage.report.model import Report, report_on
@@ -105,3 +105,17 @@ def test_a_worker_that_does_not_answer_is_not_to_be_followed_again() -> None:
     report = report_on([*router, *found(30001, "decode", 500_000), silent])
     (note,) = [note for s in report.deployment.routers for note in s.notes if "worker" in note]
     assert note == "1 worker did not answer"
+
+
+def test_the_log_of_a_router_stays_with_its_process() -> None:
+    """Whichever is read first, and although a log by itself would be counted to the only router on its host."""
+    line = (
+        "2026-11-29 11:00:00  INFO smg::server: Starting router on 127.0.0.1:{0} | mode: Regular"
+        ' {{ worker_urls: ["http://h:{1}"] }}'
+    )
+    items = []
+    for pid, port, worker_port in ((8, 8000, 1), (9, 9000, 2)):
+        process = on_host(f"python -m sglang_router.launch_router --port {port}", pid, listens=(f"127.0.0.1:{port}",))
+        items += [of_server(log(f"{port}.log", line.format(port, worker_port)), process), *process]
+    told = {server.name: server.workers for server in report_on(items).deployment.routers}
+    assert told == {"http://127.0.0.1:8000": ("http://h:1",), "http://127.0.0.1:9000": ("http://h:2",)}

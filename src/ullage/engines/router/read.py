@@ -69,7 +69,8 @@ def servers(items: Sequence[Evidence]) -> list[Server]:
     routers: dict[str, _Known] = {}
     for item in sorted(items, key=_own_address_first):
         target = item.origin.target
-        known = routers.get(target) or _owner(routers, item) or routers.setdefault(target, _Known())
+        near = None if item.origin.owner else _owner(routers, item)  # a process' own evidence is nobody else's
+        known = routers.get(target) or near or routers.setdefault(target, _Known())
         known.evidence.append(item)
         _gather(known, item)
     return [_server(target, known) for target, known in routers.items()]
