@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ from ..figure import Figure, missing
 from .ledger_sums import less
 
 UNACCOUNTED = "unaccounted"
+_PID = re.compile(r"(?<=^process )\d+ ")
 _REST = "the whole less all parts; below zero, the stated figures overlap by that much"
 
 
@@ -79,8 +81,11 @@ class Ledger:
         return max((abs(mine[name] - others[name]) for name in mine), default=0)
 
     def _lines(self) -> dict[str, int | float]:
-        lines = {"free" if part.free else part.name: part.size.number for part in self.parts}
-        return {**lines, "": self.whole.number} if self.whole.known else lines
+        lines: dict[str, int | float] = {"": self.whole.number} if self.whole.known else {}
+        for part in self.parts:
+            name = "free" if part.free else _PID.sub("", part.name)
+            lines[name] = lines.get(name, 0) + part.size.number
+        return lines
 
 
 def ledger(device: str, whole: Figure, parts: Sequence[Part | None]) -> Ledger:

@@ -35,8 +35,8 @@ def print_memory(memory: Memory, *, sources: bool = False) -> None:
             _ledger(page, ledgers, account.server.name if many else "")
         print_tap(page, account, memory)
     _untold(page, memory)
-    for ledger in memory.unserved:
-        _ledger(page, [ledger], "")
+    for ledgers in _alike(memory.unserved):
+        _ledger(page, ledgers, "")
     _not_read(page, memory)
     if sources:
         _sources(page, memory)
