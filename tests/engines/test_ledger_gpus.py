@@ -293,3 +293,11 @@ def test_why_the_gpus_of_this_host_could_not_be_asked_stands_where_idle_is_not_k
     lost = Evidence(Origin("the GPUs"), "NVML", "gpus", READ_AT, Failure("no driver", "no driver here", "install it"))
     [led], _ = one(lost)
     assert {figure.note for figure in led.unknown} == {"no driver here; install it"}
+
+
+def test_where_no_processes_are_told_what_went_before_is_not_called_the_engines_own() -> None:
+    for told, name in ((True, "context and NCCL"), (False, "before the engine began")):
+        [led], _ = one(driver(gpu(0, (7, "sglang", 85 * GIB), told=told)))
+        part = led.part(name)
+        assert part is not None
+        assert part.size.count == TOTAL - DRIVER - round(93.70 * GIB)

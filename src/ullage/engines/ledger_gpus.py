@@ -13,11 +13,14 @@ from ..units import GIB, MIB
 from .ledger_claims import PROGRAMS, Card, Claim, claim_of, slices_of
 from .server import Server
 
-_REST = ("before the engine began", "outside the share")  # what the card itself tells better
+_BEFORE = "before the engine began"
+_REST = (_BEFORE, "outside the share")  # what the card itself tells better
 _TRANSIENT = "activation peak"  # taken in a step that is full, and given back
 _CONTEXT = "total - driver - other processes - what was free when the engine began"
 _SINCE = "free at the end of the start - idle now: activations, and what the allocator keeps of them"
-_UNTOLD = "the driver tells no processes here, so those of others are in what is unaccounted for"
+_UNTOLD = (
+    "the driver tells no processes here: those of others are in what is unaccounted for, or before the engine began"
+)
 _IDLE_INSIDE = "what is idle is not told, so it is in what is unaccounted for"
 _NO_TOTAL = "the driver tells no memory of this GPU, only its processes'"
 _OF_SLICES = "its memory is shared out to its slices, which stand on their own; what is in none of them is unaccounted"
@@ -105,7 +108,7 @@ def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
         return _without_total(base, card, claim, rank)
     fixed = [*_driver(card), *_others(card, claim.pids)]
     own = [part for part in base.parts if not part.free and part.name not in _REST]
-    context = _context(base, whole, fixed)
+    context = _context(base, whole, fixed, "context and NCCL" if card.gpu.processes is not None else _BEFORE)
     parts = [*fixed, *([context] if context else []), *own, *_since(base, card, context)]
     parts = [*parts, *_idle(card)]
     led = Ledger(
@@ -205,14 +208,14 @@ def _unknown(card: Card) -> Iterator[Figure]:
             yield missing(f"process {process.pid} {process.name}".strip(), "bytes", "the driver does not tell its size")
 
 
-def _context(base: Ledger, whole: Figure, fixed: Sequence[Part]) -> Part | None:
-    """What the engine's own set-up took before the weights: its CUDA context and NCCL buffers. None where the others
-    came after it, so that the difference tells nothing.
+def _context(base: Ledger, whole: Figure, fixed: Sequence[Part], name: str) -> Part | None:
+    """What the engine's own set-up took before the weights: its CUDA context and NCCL buffers, and what others held
+    where no processes are told. None where the others came after it, so that the difference tells nothing.
     """
     if not whole.known or base.usable is None or not base.usable.known:
         return None
     size = less("context", whole, [*(part.size for part in fixed), base.usable], _CONTEXT)
-    return Part("context and NCCL", size, why=_CONTEXT) if size.number > 0 else None
+    return Part(name, size, why=_CONTEXT) if size.number > 0 else None
 
 
 def _remarks(card: Card, claim: Claim) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _below(page: Page, ledgers: Sequence[Ledger], scale: Scale) -> None:
         page.fact("its processes", f"{scale.told(first.held)} {scale.unit}, as the driver counts", _LABEL)
     if len(ledgers) > 1:
         most = max(led.differs(first) for led in ledgers[1:]) / 2**30
-        names = ", ".join(sorted(re.sub(r" \(.*\)", "", led.device) for led in ledgers[1:]))
+        names = ", ".join(sorted(re.sub(r" \(.*\)|,", "", led.device) for led in ledgers[1:]))
         page.fact("the same within", f"{most:,.2f} GiB a line: {names} (--json has each)", _LABEL)
     reasons: dict[str, list[str]] = {}
     for figure in first.unknown:
