@@ -24,6 +24,7 @@ from ..observe.host.evidence import not_readable, of_no_server, process_of
 from ..observe.host.find import find_servers, told
 from ..observe.host.journal import read_journal
 from ..observe.host.proc import runs, started_at
+from ..observe.host.reach import UNREACHED
 from ..observe.host.rights import sudo
 from ..observe.host.running import Output, Running
 from ..observe.host.unit_files import read_unit_files
@@ -118,13 +119,22 @@ def _read(server: _Server, sources: _Sources) -> None:
     """All other evidence of one server; everything under its origin."""
     container = read_container(server.container, sources.masker) if server.container else None
     if isinstance(container, Container) and not server.urls:
-        server.urls = container.urls([(listen.host, listen.port) for listen in server.running.listens])
+        _publish(server, container)
     process = _process(server, container, sources.masker)
     items = [_evidence(server, f"pid {process.pid}", "process", process), *server.items]
     if isinstance(container, Failure) and server.container:
         items.append(_evidence(server, str(server.container), "", container))
     items += _log(server, container, sources)
     server.items = [item._replace(origin=_filed(server, item)) for item in items]
+
+
+def _publish(server: _Server, container: Container) -> None:
+    """Where this host publishes its port, it is reached after all."""
+    listens, tls = server.running.listens, programs.door_of(server.running.program, server.running.words, {}).tls
+    server.urls = container.urls([(listen.host, listen.port) for listen in listens], tls=tls)
+    if server.urls:
+        remarks = tuple(remark for remark in server.running.remarks if not remark.endswith(UNREACHED))
+        server.running = server.running._replace(remarks=remarks)
 
 
 def _filed(server: _Server, item: Evidence) -> Origin:
@@ -181,9 +191,11 @@ def _unit(server: _Server, sources: _Sources) -> list[Evidence]:
     paths = [file.path for file in loaded.content.files]
     files = read_unit_files(server.unit, paths, sources.commands, sources.masker)
     unit = loaded.content._replace(files=files.files or loaded.content.files)
-    near = [s for s in sources.servers if s.unit == server.unit and s.running.program == server.running.program]
-    told = configured(server.running, files, sources.masker, alone=len(near) == 1)
-    return [loaded._replace(topic="unit", content=unit), *told]
+    near = [other for other in sources.servers if other.unit == server.unit]
+    alone = sum(other.running.program == server.running.program for other in near) == 1
+    told = configured(server.running, files, sources.masker, alone=alone)
+    first = near[0] is server  # for all of them it is said once what could not be read
+    return [loaded._replace(topic="unit", content=unit), *(item for item in told if first or not item.failed)]
 
 
 _OF_UNIT = "its command line is written over by its title: the flags are those of its unit's files"

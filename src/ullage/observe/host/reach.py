@@ -14,6 +14,7 @@ from .proc import link, read
 from .running import Listen, Proc
 from .sockets import absolute
 
+UNREACHED = "not reachable from here"
 _ANY = ("0.0.0.0", "::")
 
 
@@ -40,7 +41,7 @@ def reached(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool, pr
     if pairs:
         return Reach(_urls(pairs, "https" if door.tls else "http"), remarks)
     where = ", ".join(dict.fromkeys(shown(s) for s in serving))
-    return Reach((), (*remarks, f"listens in a network namespace of its own, on {where}: not reachable from here"))
+    return Reach((), (*remarks, f"listens in a network namespace of its own, on {where}: {UNREACHED}"))
 
 
 def serving_of(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool) -> tuple[list[Listen], str]:
