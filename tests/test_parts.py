@@ -7,7 +7,9 @@ import json
 import pytest
 
 from tests.evidence import argv, document, failed, log, of_server, on_host, start, vllm_start
-from ullage.evidence import Document, Evidence
+from ullage.capacity.request import Shape
+from ullage.deployment import server_limits
+from ullage.evidence import Document, Evidence, Process
 from ullage.report.json_form import to_data
 from ullage.report.model import Report, report_on
 from ullage.report.rows import rows_of
@@ -119,3 +121,16 @@ def test_the_log_of_a_router_stays_with_its_process() -> None:
         items += [of_server(log(f"{port}.log", line.format(port, worker_port)), process), *process]
     told = {server.name: server.workers for server in report_on(items).deployment.routers}
     assert told == {"http://127.0.0.1:8000": ("http://h:1",), "http://127.0.0.1:9000": ("http://h:2",)}
+
+
+@pytest.mark.parametrize("program", ["sglang-router", "SGLang", "vLLM", "llama.cpp"])
+def test_a_server_of_which_only_its_processes_are_seen(program: str) -> None:
+    """As another user sees one whose command line is lost under its title: it is there, and nothing is known of it."""
+    (seen, *_) = on_host("sglang::router", 7, listens=(), hidden=True)
+    assert isinstance(seen.content, Process)
+    report = report_on([seen._replace(content=seen.content._replace(program=program)), *PAIR])
+    (server,) = [s for s in report.deployment.servers if s.host]
+    assert (server.name, server.engine) == ("pid 7", program)
+    assert not [f for f in report.findings if f.where == server.name]
+    assert to_data(report)["servers"]
+    assert not server_limits(server, Shape(1000)).admits.known

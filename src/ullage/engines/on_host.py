@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from ..evidence import Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
-from .server import OnHost, Server
+from .server import OnHost, Role, Server
 
 DOWN = "down"  # topic of a unit whose server does not run
 EMBEDDED = "embedded"  # topic of an engine inside a program that is no server
 LEFTOVER = "leftover"  # topic of processes of a server that is gone
 _ADDRESS = re.compile(r"https?://(?:[^@/]*@)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
+ROUTER = "sglang-router"
 CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
 Asked = Callable[[Evidence], Mapping[str, Figure]]
 
@@ -52,6 +53,20 @@ def with_host(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Ser
     evidence = (*server.evidence, *(item for item in (process, unit, configured) if item))
     notes = tuple(dict.fromkeys((*server.notes, *process.content.remarks)))
     return replace(server, host=on_host, figures=found, evidence=evidence, notes=notes)
+
+
+def only_seen(servers: Sequence[Server], items: Sequence[Evidence]) -> list[Server]:
+    """Servers of which nothing but their processes could be read."""
+    told = {item.origin.owner for server in servers for item in server.evidence}
+    return [
+        Server(item.origin.target, item.content.program, _role(item.content), {}, evidence=(item,))
+        for item in items
+        if isinstance(item.content, Process) and item.origin.owner and item.origin.owner not in told
+    ]
+
+
+def _role(process: Process) -> Role:
+    return Role.ROUTER if process.program == ROUTER else Role.UNKNOWN
 
 
 def is_at(server: Server, url: str) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from ..evidence import Argv, Document, Evidence, Failure, Gpus, Log, Samples
 from ..figure import Figure, Kind
 from .facts import Facts
-from .on_host import is_at, is_of, is_of_host, with_host
+from .on_host import is_at, is_of, is_of_host, only_seen, with_host
 from .remarks import remarked
 from .router import read as router_read
 from .server import Role, Server
@@ -91,7 +91,8 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
         if not found:
             unclaimed.append(Unclaimed(item, _why(item, engine)))
     workers = [as_tank(s) for engine, found in facts.items() if found for s in _engine(engine).servers(found)]
-    servers = told_apart([*workers, *router_read.servers(routers)])
+    told = [*workers, *router_read.servers(routers)]
+    servers = told_apart([*told, *only_seen(told, every)])
     servers = [_with_peaks(with_host(server, every, asked_of), every) for server in servers]
     asked = {item.origin.target for item in items}
     servers = [_with_workers(_with_unread(server, items), servers, asked) for server in servers]
