@@ -88,6 +88,14 @@ def test_requests_of_the_shapes_that_are_asked_for() -> None:
     assert best["32,000"]["kind"] == "predicted"
 
 
+def test_a_slot_holds_a_request_of_its_whole_context() -> None:
+    """llama-server takes prompts below the context of a slot: the rest of it is output."""
+    gpus = str(Path(__file__).parent / "data" / "gpu" / "query-nounits.csv")
+    [server] = data(LLAMA, gpus)["servers"]
+    [setting] = server["on_tap"]["settings"]
+    assert {label: figure["value"] for label, figure in setting["safe_requests"].items()} == {"512": 3}
+
+
 @pytest.mark.parametrize(("margin", "best"), [("1GiB", 0.98), ("5GiB", 0.94), ("28GiB", 0.69)])
 def test_the_margin_decides_how_high_the_fraction_may_be(margin: str, best: float) -> None:
     assert data(BEFORE, "--margin", margin)["servers"][0]["on_tap"]["best"] == best

@@ -71,3 +71,11 @@ def test_without_a_table_the_buffers_are_told_and_no_rest() -> None:
     assert [part.name for part in gpu.parts] == ["weights", "KV cache", "compute buffer"]
     assert not gpu.unaccounted.known
     assert "no device states what is free" in found.tap.unknown
+
+
+def test_a_context_that_no_slot_can_use_is_told() -> None:
+    """4 slots of a model that was trained for 8,192 tokens: a -c above 32,768 buys nothing."""
+    trained = "print_info: n_ctx_train           = {}"
+    for length, told in ((8192, True), (262_144, False)):
+        says = account(LINES[0], trained.format(length), *LINES[1:], TABLE).tap.says
+        assert any("above 32768 with 4 slots buys nothing" in line for line in says) == told
