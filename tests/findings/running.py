@@ -67,6 +67,13 @@ def by_file(words: str, context: int = 524_288, edited_s_ago: float = 600) -> It
     return (*items, of_server(told, items))
 
 
+def of_op(items: Items) -> Items:
+    """The same under a user's manager."""
+    return tuple(
+        i._replace(content=i.content._replace(manager="user op")) if isinstance(i.content, Unit) else i for i in items
+    )
+
+
 def unread_file() -> Items:
     return on_host(
         f"{LAUNCH} --config c.yaml", unit=UNIT, configured=says("0.83", "--context-length 131072"), edited_s_ago=600
@@ -74,6 +81,13 @@ def unread_file() -> Items:
 
 
 OF_A_FILE = (
+    Scenario(
+        fires=of_op(on_host(LAUNCH, unit=UNIT, configured=says("0.85"), edited_s_ago=600, reload_pending=True)),
+        silent=of_op(RUNNING),
+        says=("restart pending",),
+        advice="systemctl --user daemon-reload, then systemctl --user restart sglang.service (as op) when it suits",
+        severity=Severity.WARNING,
+    ),
     Scenario(
         fires=by_file("--config c.yaml"),
         silent=by_file("--config=c.yaml", 131_072, 7200),
@@ -257,7 +271,7 @@ DOWN_SINCE = (
         fires=(*on_host(LAUNCH), down(state="failed (failed)", since=READ_AT, manager="user op")),
         silent=on_host(LAUNCH),
         says=(f"sglang.service has failed (since {READ_AT:%Y-%m-%d %H:%M:%S} UTC), not started again",),
-        advice="journalctl --user -u sglang.service",
+        advice="journalctl --user -u sglang.service -e (as op)",
         severity=Severity.ERROR,
     ),
 )

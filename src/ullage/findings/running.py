@@ -60,22 +60,22 @@ def unit_differs(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"{told} (in {host.configured_in}, not edited since the start)",
                 _evidence(server, edits),
-                f"look at what {host.unit.name} really starts: systemctl cat {host.unit.name}",
+                f"look at what {host.unit.name} really starts: {_command('systemctl', host.unit, 'cat')}",
             )
 
 
 def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequence[ConfigFile]) -> Hit:
     told = "; ".join(_told(server, *edit, "running since before the edit with") for edit in edits)
     unit = host.unit
-    name = unit.name if unit else "the server"
-    user = _user(unit) if unit else ""
-    reload = f"systemctl{user} daemon-reload, then " if unit and unit.reload_pending else ""
+    restart = _command("systemctl", unit, "restart") if unit else "restart the server"
+    reload = "daemon-reload, then " if unit and unit.reload_pending else ""
+    reload = reload and f"systemctl{' --user' if unit and _owner(unit) else ''} {reload}"
     where = f" ({', '.join(file.path for file in changed)})" if changed else ""
     return Hit(
         server.name,
         f"{told}{where}: restart pending",
         _evidence(server, edits),
-        f"{reload}systemctl{user} restart {name} when it suits, or take the edit back",
+        f"{reload}{restart} when it suits, or take the edit back",
     )
 
 
@@ -227,11 +227,7 @@ def _age(host: OnHost) -> timedelta | None:
 
 
 def _log_of(host: OnHost) -> str:
-    return (
-        f"journalctl{_user(host.unit)} -u {host.unit.name} -e"
-        if host.unit
-        else host.process.output or "not known where"
-    )
+    return _journal(host.unit) if host.unit else host.process.output or "not known where"
 
 
 @rule("port-taken", Severity.ERROR, "Two servers are told to use one port")
@@ -285,12 +281,23 @@ def _meet(servers: Sequence[Server], port: str) -> bool:
 
 
 def _stop(host: OnHost) -> str:
-    unit = host.unit
-    return f"systemctl{_user(unit)} stop {unit.name}" if unit else f"kill {host.process.pid}"
+    return _command("systemctl", host.unit, "stop") if host.unit else f"kill {host.process.pid}"
 
 
-def _user(unit: Unit) -> str:
-    return " --user" if unit.manager != "system" else ""
+def _owner(unit: Unit) -> str:
+    """The user whose manager runs it, which nobody else can ask so."""
+    return unit.manager.removeprefix("user ") if unit.manager != "system" else ""
+
+
+def _command(program: str, unit: Unit, *words: str, end: str = "") -> str:
+    """`systemctl stop sglang.service`, `systemctl --user stop sglang.service (as op)`."""
+    owner = _owner(unit)
+    told = [program, *(["--user"] if owner else []), *words, unit.name, end, f"(as {owner})" if owner else ""]
+    return " ".join(filter(None, told))
+
+
+def _journal(unit: Unit) -> str:
+    return _command("journalctl", unit, "-u", end="-e")
 
 
 def _host(server: Server) -> OnHost:
@@ -370,7 +377,7 @@ def _restarted(where: str, unit: Unit, severity: Severity) -> Hit:
         where,
         f"{unit.name} {', '.join(filter(None, told))}",
         (count,),
-        f"read how it ended: journalctl{_user(unit)} -u {unit.name} -e",
+        f"read how it ended: {_journal(unit)}",
         severity,
     )
 
