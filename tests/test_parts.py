@@ -9,7 +9,7 @@ import pytest
 from tests.evidence import argv, document, failed, log, of_server, on_host, start, vllm_start
 from ullage.capacity.request import Shape
 from ullage.deployment import server_limits
-from ullage.evidence import Document, Evidence, Process
+from ullage.evidence import Document, Evidence, Failure, Process
 from ullage.report.json_form import to_data
 from ullage.report.model import Report, report_on
 from ullage.report.rows import rows_of
@@ -134,3 +134,37 @@ def test_a_server_of_which_only_its_processes_are_seen(program: str) -> None:
     assert not [f for f in report.findings if f.where == server.name]
     assert to_data(report)["servers"]
     assert not server_limits(server, Shape(1000)).admits.known
+
+
+def test_replicas_that_print_the_same_are_two() -> None:
+    """Of one compose file, started in the same second."""
+    items = []
+    for pid, port in ((8, 30000), (9, 30001)):
+        process = on_host(f"python -m sglang.launch_server --model-path /models/small --port {port}", pid)
+        items += [*process, of_server(log("journal", *start(500_000)), process)]
+    servers = report_on(items).deployment.servers
+    assert [s.name for s in servers] == ["http://127.0.0.1:30000", "http://127.0.0.1:30001"]
+    assert [s.figure("max_total_num_tokens").value for s in servers] == [500_000, 500_000]
+
+
+def test_a_log_that_two_servers_write_is_no_third_server() -> None:
+    both = (*vllm_start(100_000, 12.2, port=8000), *vllm_start(50_000, 6.1, port=8001, at="10:01"))
+    processes = [
+        on_host(f"vllm serve meta-llama/Llama-3.1-8B-Instruct --port {port}", pid, listens=(f"127.0.0.1:{port}",))
+        for pid, port in ((8, 8000), (9, 8001))
+    ]
+    report = report_on([*processes[0], *processes[1], log("two.log", *both)])
+    assert sorted(s.name for s in report.deployment.servers) == ["http://127.0.0.1:8000", "http://127.0.0.1:8001"]
+    assert not [f for f in report.findings if f.id == "port-taken"]
+
+
+def test_what_one_command_would_let_us_read_is_told_once() -> None:
+    told = Failure("no rights", "user op may not read the journal of the system", "sudo ullage")
+    items = [*on_host("vllm serve m --port 8000", 8), *on_host("vllm serve m --port 8001", 9)]
+    journals = [
+        Evidence(item.origin, f"journal of {item.origin.pid}.service", "", item.read_at, told)
+        for item in items
+        if isinstance(item.content, Process)
+    ]
+    ((item, failure),) = report_on([*items, *journals]).failed
+    assert (item.place, failure.advice) == ("journal of 8.service, journal of 9.service", "sudo ullage")

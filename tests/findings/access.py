@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import URL, argv, document, failed, gauges, log, metrics, start, vllm_start
+from tests.evidence import URL, argv, document, failed, gauges, log, metrics, on_host, start, vllm_start
 from ullage.evidence import Evidence
 from ullage.findings.base import Severity
 
@@ -95,6 +95,15 @@ LLAMA_METRICS = (
         says=("no metrics",),
         advice="restart with --metrics",
         severity=Severity.INFO,
+    ),
+)
+OPEN_BY_SOCKETS = (
+    Scenario(  # what the process table says of its sockets outranks what the engine would take
+        fires=on_host("vllm serve small --port 8000", listens=("0.0.0.0:8000", "127.0.0.1:9000")),
+        silent=on_host("vllm serve small --port 8000", listens=("127.0.0.1:8000",)),
+        says=("0.0.0.0 without a key",),
+        advice="--host 127.0.0.1",
+        severity=Severity.WARNING,
     ),
 )
 LLAMA_OPEN = (
@@ -195,6 +204,6 @@ SEVERAL = (
 SCENARIOS: Scenarios = {
     "open-to-browsers": BROWSERS,
     "metrics-disabled": (*METRICS, NO_PAGE_OF_VLLM, *LLAMA_METRICS),
-    "open-to-the-network": (*OPEN, *OPEN_BY_VLLM, *LLAMA_OPEN),
+    "open-to-the-network": (*OPEN, *OPEN_BY_VLLM, *OPEN_BY_SOCKETS, *LLAMA_OPEN),
     "several-servers-behind-one-url": SEVERAL,
 }

@@ -219,6 +219,20 @@ def test_logs(path: Path, text: str) -> None:
     assert [re.sub(r".*(args=1|pool=2).*", r"\1", line.text) for line in content.lines] == ["args=1", "pool=2"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "( vllm serve a --port 1 & vllm serve b --port 2 ) >>both.log; sleep 3",
+        "(vllm serve a --port 1 & vllm serve b --port 2)",
+        "(cd /m && (vllm serve a --port 1)) & (vllm serve b --port 2 2>&1) | tee log",
+    ],
+)
+def test_commands_in_a_group_of_a_shell_are_two(path: Path, text: str) -> None:
+    path.write_text(text)
+    found = [item.content.words for item in read(path) if isinstance(item.content, Argv)]
+    assert [" ".join(words) for words in found] == ["vllm serve a --port 1", "vllm serve b --port 2"]
+
+
 def test_a_pipe_behind_one_word_makes_no_log_of_a_script(path: Path) -> None:
     assert argv(path, f"env | sort\n{COMMAND}").words[0] == "python"
 

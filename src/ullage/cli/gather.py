@@ -250,7 +250,8 @@ def read_urls(
     access_for = _access(urls, keys, options)
     pages = {url: target.metrics for url, target in urls.items() if target.metrics}
     found = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING)
-    items = [item._replace(origin=owners.get(item.origin.target, item.origin)) for item in found]
+    by_name = {url.rstrip(":"): origin for url, origin in owners.items()}  # as a socket's URL stands in evidence
+    items = [item._replace(origin=by_name.get(item.origin.target, item.origin)) for item in found]
     asked = set(urls)
     for _ in range(_DEEPEST if options.follow else 0):
         servers = read([*items, *others])[0]

@@ -21,14 +21,14 @@ _SHAPES: tuple[Decorator, ...] = (
         "at",
         multiple=True,
         metavar="TOKENS",
-        help="One more row: prompts of this length, no output. 32k = 32,768.",
+        help="Also for prompts of this length, no output. 32k = 32,768.",
     ),
     click.option(
         "--request",
         "requests",
         multiple=True,
         metavar="SHAPE",
-        help="One more row: prompt=30000,output=2000,shared=8000. Without output: the server's default.",
+        help="Also for prompt=30000,output=2000,shared=8000. Without output: the server's default.",
     ),
 )
 _ACCESS: tuple[Decorator, ...] = (
@@ -126,4 +126,4 @@ def nothing_found(failed: Sequence[tuple[Evidence, Failure]], unclaimed: Sequenc
     told = sorted(failed, key=lambda pair: _TELLING.get(pair[1].status, 1))
     first = next((f"{e.place}: {f.reason}; {f.advice}".rstrip("; ") for e, f in told), "")
     first = first or next((f"{u.evidence.place}: {u.reason}" for u in unclaimed), "nothing to read")
-    return UnreachableError(f"no server was found in the targets: {first}")
+    return UnreachableError(f"no server was found: {first}")

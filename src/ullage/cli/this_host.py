@@ -5,6 +5,7 @@ Nothing is written, and no port is asked that no server found here listens on.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -253,12 +254,27 @@ def _started_in(running: Running) -> str:
 def _file(server: _Server, path: str, sources: _Sources) -> list[Evidence]:
     from ..observe.files import read_file
 
-    writers = [s for s in sources.servers if path in (o.path for o in (s.running.output, s.running.errors) if o)]
+    writers = [s for s in sources.servers if any(_is_one(path, p) for p in _outputs(s))]
     if len(writers) > 1 and writers[0] is not server:
         return []
     found = read_file(path, sources.scan, sources.masker, sources.commands)
     logs = [item for item in found if isinstance(item.content, Log | Failure)]
     return [item._replace(topic=_SHARED) for item in logs] if len(writers) > 1 else logs
+
+
+def _outputs(server: _Server) -> list[str]:
+    outputs = (server.running.output, server.running.errors)
+    return [output.path for output in outputs if output and output.kind in ("file", "pipe") and output.path]
+
+
+def _is_one(path: str, other: str) -> bool:
+    """One file, which may have a path of its own for each process that sees it."""
+    if path == other:
+        return True
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _page(server: _Server) -> str:

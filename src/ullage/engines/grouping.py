@@ -14,10 +14,16 @@ _NONE = (-1, 0)
 
 
 def group(facts: Sequence[Facts], trust: Trust) -> list[list[Facts]]:
-    """Facts of one server together. What fits several servers equally well stays by itself, and says so."""
-    groups: list[list[Facts]] = []
+    """Facts of one server together: those of one owner; others by what they say. What fits several servers equally well
+    stays by itself, and says so.
+    """
+    owned: dict[str, list[Facts]] = {}
+    for fact in facts:
+        if fact.evidence.origin.owner:
+            owned.setdefault(fact.evidence.origin.owner, []).append(fact)
+    groups = list(owned.values())
     for topic in trust.effective:
-        waiting = sorted((f for f in facts if f.topic == topic), key=_node)
+        waiting = sorted((f for f in facts if f.topic == topic and not f.evidence.origin.owner), key=_node)
         while found := next(_sure(groups, waiting, trust), None):
             held, fact = found
             held.append(fact)
@@ -66,12 +72,18 @@ def _doubted(held: list[Facts], groups: list[list[Facts]], trust: Trust) -> list
 
 def _are_one(one: Facts, other: Facts) -> bool:
     """Two logs of one server: of two nodes that meet at one address, or of the same lines."""
-    if one.topic != "log" or other.topic != "log":
+    if one.topic != "log" or other.topic != "log" or _owners_differ(one, other):
         return False
     meet = [fact.word("dist_init_addr") for fact in (one, other)]
     if meet[0] is not None and meet[0] == meet[1] and one.role is other.role:
         return _node(one) != _node(other)
     return _said(one) == _said(other) and any(at for _, _, at in _said(one))
+
+
+def _owners_differ(one: Facts, other: Facts) -> bool:
+    """Replicas that are started at once print the same."""
+    owners = {one.evidence.origin.owner, other.evidence.origin.owner} - {""}
+    return len(owners) > 1
 
 
 def _said(fact: Facts) -> list[tuple[str, object, str | None]]:
@@ -88,9 +100,6 @@ def _agreement(held: list[Facts], fact: Facts, trust: Trust) -> Score:
     """How many identifying statements agree; below 0 where one contradicts, or the kind of evidence is there already.
     Where that decides nothing, files of one folder belong together.
     """
-    owner, owners = fact.evidence.origin.owner, {h.evidence.origin.owner for h in held} - {""}
-    if owner and owners:
-        return (99, 0) if owner in owners else _NONE
     if any(h.evidence.origin == fact.evidence.origin and h.topic != "log" for h in held):
         return 99, 0
     if any(h.topic == fact.topic for h in held) or _is_other_url(held, fact):

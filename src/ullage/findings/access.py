@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..deployment import Deployment
-from ..engines.server import Role, Server
+from ..engines.server import OnHost, Role, Server
 from ..evidence import Argv, Failure
 from ..figure import Figure, Kind, Source, default, read
 from .base import Hit, Severity, rule
@@ -86,11 +86,24 @@ def open_to_browsers(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _listens_on(server: Server) -> Figure:
-    """The address as stated; else what vLLM takes where its command line names none."""
+    """The address as its sockets tell it; else as stated; else what vLLM takes where its command line names none."""
+    if server.host is not None and (bound := _bound(server.host)):
+        return bound
     stated = server.figure("host")
     if stated.known or server.engine != "vLLM" or server.figure("uds").known:
         return stated
     return default("host", "0.0.0.0", "", "vLLM listens on all addresses where --host is not given")
+
+
+def _bound(host: OnHost) -> Figure | None:
+    """Where it listens, as the process table has it: on all addresses if any port of it does. None where that is not
+    known; in a network of its own nobody outside reaches it but through a port that was published.
+    """
+    tcp = [text.rpartition(":")[0] for text in host.process.listens if not text.startswith("unix:")]
+    if not tcp or host.process.sockets_hidden or host.process.network:
+        return None
+    most = next((address for address in tcp if address in ("0.0.0.0", "[::]", "::")), tcp[0])
+    return read("host", most, "", Source(f"pid {host.process.pid}", "listening sockets"))
 
 
 def _arguments_known(server: Server) -> bool:

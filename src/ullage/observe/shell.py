@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
@@ -122,7 +123,7 @@ def _parts(words: list[str]) -> list[list[str]]:
     """The single commands of a shell line, without redirections and comments."""
     parts: list[list[str]] = [[]]
     redirected = False
-    for word in words:
+    for word in _without_groups(words):
         if word.startswith("#"):
             break
         if _SEPARATOR.fullmatch(word):
@@ -136,6 +137,22 @@ def _parts(words: list[str]) -> list[list[str]]:
                 parts.append([])
         redirected = False
     return [part for part in parts if part]
+
+
+def _without_groups(words: Iterable[str]) -> Iterator[str]:
+    """`( a & b ) >> log` is two commands, and what stands behind their group is none of theirs."""
+    depth, at_start = 0, True
+    for word in words:
+        while at_start and word.startswith("("):
+            depth, word = depth + 1, word[1:]
+        closes = False
+        while depth and word.endswith(")"):
+            depth, word, closes = depth - 1, word[:-1], True
+        if word:
+            yield word
+        if closes:
+            yield ";"
+        at_start = not word or _SEPARATOR.fullmatch(word) is not None or word.endswith(";")
 
 
 def _starts_it(text: str, programs: re.Pattern[str]) -> bool:

@@ -75,7 +75,8 @@ def test_a_second_one_is_refused_and_the_first_goes_on(running: Tank) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == (
-        f"ullage: a tank is up already at {running.url} (pid {supervisor}); ullage tank down ends it\n"
+        f"ullage: a tank is up already at {running.url} (pid {supervisor});"
+        " ullage tank down ends it; another XDG_STATE_HOME holds a second one\n"
     )
     assert running.complete().status == 200
 

@@ -261,8 +261,10 @@ def asked_slots(joined: Joined) -> Figure:
         return inferred("max_num_seqs", usual, "requests", (figure,), note)
     if shown and is_v0(joined):
         return default("max_num_seqs", 256, "requests", "vLLM's default in V0")
-    why = "--max-num-seqs is not set, and vLLM's default goes by the device" if shown else "no endpoint states it"
-    return missing("max_num_seqs", "requests", f"{why}; --flags with the server's command line would tell it")
+    if shown:
+        return missing("max_num_seqs", "requests", "--max-num-seqs is not set, and vLLM's default goes by the device")
+    why = "no endpoint states it; --flags with the server's command line would tell it"
+    return missing("max_num_seqs", "requests", why)
 
 
 def pool_reason(joined: Joined) -> str:

@@ -260,7 +260,7 @@ def _refuse(said: str, hidden: bool) -> None:
 def _no_rights() -> Failure:
     user = user_name(os.geteuid())
     advice = f"{sudo()}, or add {user} to the group: sudo usermod -aG systemd-journal {user}"
-    return Failure("no rights", f"{user} may not read the journal of the system", advice)
+    return Failure("no rights", f"user {user} may not read the journal of the system", advice)
 
 
 def _time(entry: _Entry) -> str:

@@ -61,7 +61,8 @@ def _require_nothing_runs(at: Place, ours: bool) -> None:
     state = read_state(at)
     if not ours:
         where = f" at {state.url} (pid {state.supervisor.pid})" if state and lives(state.supervisor) else ""
-        raise UllageError(f"a tank is up already{where}", "ullage tank down ends it")
+        advice = "ullage tank down ends it; another XDG_STATE_HOME holds a second one"
+        raise UllageError(f"a tank is up already{where}", advice)
     if state and state.living():
         left = ", ".join(f"{part.name} (pid {part.pid})" for part in state.living())
         raise UllageError(f"a tank without its supervisor is left: {left}", "ullage tank down ends it")
