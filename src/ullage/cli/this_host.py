@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines import programs
 from ..engines.on_host import CONFIGURED, DOWN
@@ -18,8 +18,7 @@ from ..engines.read import COMMANDS
 from ..evidence import Argv, Content, Evidence, Failure, Log, Origin, Process, Unit
 from ..masking import Masker
 from ..observe.at_once import at_once
-from ..observe.host.container_ref import ContainerRef, remark_of
-from ..observe.host.containers import Container, container_of, read_container, read_container_log
+from ..observe.host.container_ref import ContainerRef, container_of, remark_of
 from ..observe.host.environment import variable
 from ..observe.host.evidence import not_readable, of_no_server, process_of
 from ..observe.host.find import find_servers, told
@@ -33,6 +32,9 @@ from ..observe.host.units import UnitName, managers, read_units, unit_of, units_
 from ..observe.log_file import LogScan
 from ..observe.prefixes import SYSTEMD
 from .configured import configured
+
+if TYPE_CHECKING:
+    from ..observe.host.containers import Container
 
 _AT_ONCE = 8
 
@@ -118,15 +120,25 @@ def _read_flags(server: _Server, sources: _Sources) -> None:
 
 def _read(server: _Server, sources: _Sources) -> None:
     """All other evidence of one server; everything under its origin."""
-    container = read_container(server.container, sources.masker) if server.container else None
-    if isinstance(container, Container) and not server.urls:
-        _publish(server, container)
+    container = _inspected(server.container, sources.masker) if server.container else None
+    if (known := _read_one(container)) and not server.urls:
+        _publish(server, known)
     process = _process(server, container, sources.masker)
     items = [_evidence(server, f"pid {process.pid}", "process", process), *server.items]
     if isinstance(container, Failure) and server.container:
         items.append(_evidence(server, str(server.container), "", container))
     items += _log(server, container, sources)
     server.items = [item._replace(origin=_filed(server, item)) for item in items]
+
+
+def _inspected(ref: ContainerRef, masker: Masker) -> Container | Failure:
+    from ..observe.host.containers import read_container
+
+    return read_container(ref, masker)
+
+
+def _read_one(container: Container | Failure | None) -> Container | None:
+    return None if isinstance(container, Failure) else container
 
 
 def _publish(server: _Server, container: Container) -> None:
@@ -145,7 +157,8 @@ def _filed(server: _Server, item: Evidence) -> Origin:
 def _process(server: _Server, container: Container | Failure | None, masker: Masker) -> Process:
     unit = server.unit
     outside = remark_of(server.running.main.cgroup)
-    remarks = [outside] * bool(outside) + [*(container.remarks if isinstance(container, Container) else ())]
+    known = _read_one(container)
+    remarks = [outside] * bool(outside) + [*(known.remarks if known else ())]
     return process_of(server.running, remarks, masker)._replace(
         unit=unit.name if unit else "",
         manager=unit.manager if unit else "",
@@ -156,7 +169,8 @@ def _process(server: _Server, container: Container | Failure | None, masker: Mas
 def _shown(ref: ContainerRef | None, container: Container | Failure | None) -> str:
     if ref is None:
         return ""
-    return f"{ref.runtime} {container.name}" if isinstance(container, Container) and container.name else str(ref)
+    known = _read_one(container)
+    return f"{ref.runtime} {known.name}" if known and known.name else str(ref)
 
 
 def _evidence(server: _Server, place: str, topic: str, content: Content) -> Evidence:
@@ -206,8 +220,9 @@ _SHARED = "shared log"  # topic of a log that several servers write into: what i
 def _log(server: _Server, container: Container | Failure | None, sources: _Sources) -> list[Evidence]:
     """Its log, from wherever its output goes."""
     if server.container is not None:
-        known = container if isinstance(container, Container) else None
-        return read_container_log(server.container, sources.scan, sources.masker, known)
+        from ..observe.host.containers import read_container_log
+
+        return read_container_log(server.container, sources.scan, sources.masker, _read_one(container))
     outputs = [output for output in (server.running.errors, server.running.output) if output]
     logs = [item for output in outputs for item in _of_output(server, output, sources)]
     kept = [item for item in logs if not isinstance(item.content, Log) or item.content.lines]

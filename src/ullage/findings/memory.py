@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ..capacity.ledger_tap import Setting
 from ..deployment import Deployment
 from ..engines.server import Server
-from ..engines.vllm.ledger import graphs_inside as is_inside
 from ..figure import Figure, derived
 from ..units import GIB, floor_to
 from .base import Hit, Severity, rule
@@ -47,6 +46,8 @@ def graphs_outside(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _graphs_are_inside(server: Server) -> bool:
+    from ..engines.vllm.ledger import graphs_inside as is_inside
+
     return is_inside({name: figure for name, figure in server.figures.items() if figure.known})
 
 
