@@ -6,13 +6,17 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+import ullage as ullage_package
 from tests.systemd.machine import PYTHON, Machine
 from tests.systemd.servers import TANK, printing, restart_tank, start_lines, start_tank
 
+SCHEMA = json.loads(Path(ullage_package.__file__).with_name("report").joinpath("limits.schema.json").read_text())
 SECRET, TOKEN = "sesame-opens-42", "hf_abcdefgh12345678"
 PREFILL, DECODE, ROUTER = "sglang-prefill.service", "sglang-decode.service", "sglang-router.service"
 DECODE_UNIT = f"""
@@ -104,6 +108,21 @@ def test_all_kinds_of_evidence_are_joined(deployed: Machine) -> None:
     assert decode["figures"]["requested_mem_fraction_static"]["value"] == 0.8
     assert not [f for f in data["findings"] if f["subject"] in ("running", "starts")]
     assert server(data, "router")["figures"]["max_concurrent_requests"]["value"] == 48
+
+
+def test_the_json_says_where_each_runs(deployed: Machine) -> None:
+    data = report(deployed)
+    jsonschema.validate(data, SCHEMA)
+    decode = server(data, "decode")["host"]
+    assert decode["pid"] == int(deployed.show(DECODE, "MainPID"))
+    assert decode["listens"] == ["127.0.0.1:30001"]
+    assert decode["environment"]["CUDA_VISIBLE_DEVICES"] == "4,5"
+    assert decode["unit"]["name"] == DECODE
+    assert {"/etc/systemd/system/sglang-decode.service", "/etc/decode.env"} <= {
+        f["path"] for f in decode["unit"]["files"]
+    }
+    assert decode["configured"]["mem_fraction_static"]["value"] == 0.8
+    assert decode["output"] == "the journal"
 
 
 def test_without_the_key_the_journal_still_tells(deployed: Machine) -> None:

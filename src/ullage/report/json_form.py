@@ -12,7 +12,8 @@ from ..capacity.limits import Ceiling, Limits
 from ..capacity.pool import Pool
 from ..capacity.request import Shape
 from ..deployment import Answer, reach_of, total_context
-from ..engines.server import Level, Server
+from ..engines.server import Level, OnHost, Server
+from ..evidence import Unit
 from ..figure import Figure
 from .model import Report
 
@@ -96,6 +97,7 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
             for d in server.disagreements
         ],
         "workers": list(server.workers),
+        "host": _on_host(server.host) if server.host else None,
         "notes": list(server.notes),
         "evidence": [
             {
@@ -108,6 +110,42 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
             for e in server.evidence
         ],
         "limits": [_limits(a.label, a.by_server[server.name]) for a in report.answers if server.name in a.by_server],
+    }
+
+
+def _on_host(host: OnHost) -> dict[str, Any]:
+    """Where it was found: its processes and its unit; what its unit's files ask for that its command line does not."""
+    process, unit = host.process, host.unit
+    return {
+        "pid": process.pid,
+        "started_at": process.started_at.isoformat(timespec="seconds") if process.started_at else None,
+        "user": process.user,
+        "processes": [{"pid": member.pid, "title": member.title} for member in process.members],
+        "listens": list(process.listens),
+        "cwd": process.cwd,
+        "container": process.container,
+        "network": process.network,
+        "output": process.output,
+        "environment": dict(host.environment),
+        "unit": _unit(unit) if unit else None,
+        "configured": None if host.configured is None else _figures(host.configured),
+    }
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    return {
+        "name": unit.name,
+        "manager": unit.manager,
+        "state": unit.state,
+        "invocation": unit.invocation,
+        "since": unit.since.isoformat(timespec="seconds") if unit.since else None,
+        "restarts": unit.restarts,
+        "result": unit.result,
+        "reload_pending": unit.reload_pending,
+        "files": [
+            {"path": f.path, "changed_at": f.changed_at.isoformat(timespec="seconds") if f.changed_at else None}
+            for f in unit.files
+        ],
     }
 
 
