@@ -9,7 +9,23 @@ from ullage.figure import Figure, Kind, Source, derived
 from ullage.findings.base import CATALOGUE, Confidence, Finding, Hit
 from ullage.report.model import report_on
 
-from . import access, blocks, host, limits, load, memory, pools, queues, refusal, roles, router, running, slots, starts
+from . import (
+    access,
+    blocks,
+    host,
+    limits,
+    load,
+    memory,
+    pools,
+    queues,
+    refusal,
+    roles,
+    router,
+    running,
+    slots,
+    starts,
+    units,
+)
 from .scenario import Items, Scenario, Scenarios
 
 SCENARIOS: Scenarios = {}
@@ -28,6 +44,7 @@ for module in (
     running,
     slots,
     starts,
+    units,
 ):
     SCENARIOS |= module.SCENARIOS
 EVERY = [pytest.param(i, s, id=f"{i}-{n}") for i, several in SCENARIOS.items() for n, s in enumerate(several, 1)]

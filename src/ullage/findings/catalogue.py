@@ -18,31 +18,15 @@ from . import (  # noqa: F401 - importing enters their rules
     running,
     slots,
     starts,
+    units,
 )
 from .base import CATALOGUE, Finding
 
 # What hurts first, within one severity.
-_SUBJECTS = (
-    *(
-        "running",
-        "refusal",
-        "host",
-        "load",
-        "queues",
-        "slots",
-        "roles",
-        "pools",
-        "blocks",
-        "limits",
-        "memory",
-        "router",
-        "starts",
-    ),
-    "access",
+_SUBJECTS = tuple(
+    """running units refusal host load queues slots roles pools blocks limits memory router starts access""".split()
 )
-
-
-_OF_THE_HOST = ("running",)  # subjects that look at all servers of a host together
+_OF_THE_HOST = ("running", "units")  # subjects that look at all servers of a host together
 
 
 def findings(deployment: Deployment) -> list[Finding]:

@@ -1,0 +1,215 @@
+"""Findings about systemd's units: what their files say now against what runs, and whether they stay up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..deployment import Deployment
+from ..engines.on_host import CONFIGURED
+from ..engines.server import OnHost, Server
+from ..evidence import Argv, ConfigFile, Unit
+from ..figure import Figure, Source, missing, read
+from ..units import told_duration
+from .base import Hit, Severity, rule
+from .unit_commands import journal_of, manager_owner, unit_command
+
+_CLOCK_SET_S = 2.0
+_Edit = tuple[str, Figure, Figure]  # a quantity, as the files say now, as the process was started
+_NO_MATTER = frozenset(["api_key", "admin_api_key", "log_level", "host"])
+
+
+@rule("restart-pending", Severity.WARNING, "The unit's files ask for something else than what runs")
+def restart_pending(deployment: Deployment) -> Iterator[Hit]:
+    """A server keeps the flags that it was started with. Its unit file, a drop-in, an environment file, a script or a
+    `--config` file was edited since, and the next start (by hand, after a crash, after a reboot) will be another
+    server.
+
+    Restart it when that suits, or take the edit back. With `daemon-reload` pending, systemd itself would still start
+    the old command. Where nothing that was read here differs, the finding only says that a file changed.
+    """
+    for server in deployment.servers:
+        if server.host is None:
+            continue
+        changed = [file for file in _files(server.host) if _is_newer(file, server.host)]
+        edits = _edits(server)
+        if edits and (changed or server.host.unit is None or server.host.unit.reload_pending):
+            yield _pending(server, server.host, edits, changed)
+        elif changed and not edits:
+            yield _touched(server, server.host, changed)
+
+
+@rule("unit-differs", Severity.WARNING, "What runs is not what its unit's files say")
+def unit_differs(deployment: Deployment) -> Iterator[Hit]:
+    """The command line of the running process differs from the one in its unit's files, and none of them was edited
+    since it started.
+
+    A script adds or replaces flags, a variable comes from somewhere else, or the process was started by hand within the
+    unit. Believe what runs; and look at what starts it before you rely on the files.
+    """
+    for server in deployment.servers:
+        host = server.host
+        if host is None or host.unit is None or host.unit.reload_pending:
+            continue
+        edits = _edits(server)
+        if edits and not any(_is_newer(file, host) for file in _files(host)):
+            told = "; ".join(_told(server, *edit, "it runs with") for edit in edits)
+            yield Hit(
+                server.name,
+                f"{told} (in {host.configured_in}, not edited since the start)",
+                _evidence(server, edits),
+                f"look at what {host.unit.name} really starts: {unit_command('systemctl', host.unit, 'cat')}",
+            )
+
+
+def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequence[ConfigFile]) -> Hit:
+    told = "; ".join(_told(server, *edit, "running since before the edit with") for edit in edits)
+    unit = host.unit
+    restart = unit_command("systemctl", unit, "restart") if unit else "restart the server"
+    reload = "daemon-reload, then " if unit and unit.reload_pending else ""
+    reload = reload and f"systemctl{' --user' if unit and manager_owner(unit) else ''} {reload}"
+    where = f" ({', '.join(file.path for file in changed)})" if changed else ""
+    return Hit(
+        server.name,
+        f"{told}{where}: restart pending",
+        _evidence(server, edits),
+        f"{reload}{restart} when it suits, or take the edit back",
+    )
+
+
+def _touched(server: Server, host: OnHost, changed: Sequence[ConfigFile]) -> Hit:
+    files = ", ".join(file.path for file in changed)
+    unread = " (its command line there is not known)" if host.configured is None else ""
+    unread = " (what it read of its --config file is not known)" if _has_settings_elsewhere(server) else unread
+    return Hit(
+        server.name,
+        f"changed since the start: {files}{unread}; nothing that was read there differs from what runs",
+        tuple(read("changed_at", str(file.changed_at), "", Source(file.path)) for file in changed),
+        "look at what was edited: the next start reads it",
+        Severity.INFO,
+    )
+
+
+def _edits(server: Server) -> list[_Edit]:
+    host = server.host
+    if host is None or host.configured is None:
+        return []
+    names = [n for n in dict.fromkeys([*host.configured, *host.asked]) if n not in _NO_MATTER]
+    pairs = [(name, _of(host.configured, name), _asked(server, host, name)) for name in names]
+    return [(n, now, then) for n, now, then in pairs if then and str(now.value).lower() != str(then.value).lower()]
+
+
+def _asked(server: Server, host: OnHost, name: str) -> Figure | None:
+    """As the process was started. Of settings in a file that could not be read as it was then, what its log says;
+    None where that says nothing.
+    """
+    if name in host.asked or not _has_settings_elsewhere(server):
+        return _of(host.asked, name)
+    return next((s.requested for s in server.settings if s.requested.name == name and s.requested.known), None)
+
+
+def _has_settings_elsewhere(server: Server) -> bool:
+    """Where its `--config` file was read as it was at the start, its settings stand in its place."""
+    commands = [item.content for item in server.evidence if isinstance(item.content, Argv) and item.topic != CONFIGURED]
+    return any(word.partition("=")[0] == "--config" for command in commands for word in command.words)
+
+
+def _of(figures: Mapping[str, Figure], name: str) -> Figure:
+    return figures.get(name) or missing(name, "", "not set")
+
+
+def _told(server: Server, name: str, configured: Figure, asked: Figure, runs: str) -> str:
+    setting = next((s for s in server.settings if s.requested.name == name), None)
+    effective = setting.effective if setting and setting.effective.known else None
+    also = f", {_plain(effective)} in effect" if effective and str(effective.value) != str(asked.value) else ""
+    return f"{name} is {_plain(configured)} in {_where(configured)}, {runs} {_plain(asked)}{also}"
+
+
+def _plain(figure: Figure) -> str:
+    value = figure.value
+    if value is None:
+        return "not set"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def _where(figure: Figure) -> str:
+    return figure.source.evidence if figure.source else "its files"
+
+
+def _evidence(server: Server, edits: Sequence[_Edit]) -> tuple[Figure, ...]:
+    told = tuple(figure for _, *both in edits for figure in both if figure.known)
+    return told or (server.figure("pid"),)
+
+
+def _files(host: OnHost) -> Sequence[ConfigFile]:
+    return host.unit.files if host.unit else ()
+
+
+def _is_newer(file: ConfigFile, host: OnHost) -> bool:
+    """Was it written after the start? Where the clock was set in between, nobody can tell."""
+    began = host.process.started_at
+    if file.changed_at is None or began is None or _clock_was_set(host):
+        return False
+    return file.changed_at > began
+
+
+def _clock_was_set(host: OnHost) -> bool:
+    return host.unit is not None and abs(host.unit.clock_moved_s or 0) > _CLOCK_SET_S
+
+
+@rule("clock-set", Severity.INFO, "The clock was set while the server ran")
+def clock_set(deployment: Deployment) -> Iterator[Hit]:
+    """systemd writes down when a unit became active, by the wall clock and by the clock since boot. Where these two no
+    longer agree the wall clock was set in between, so times in the journal, in logs and of files cannot be compared
+    across that moment.
+
+    Ages are reckoned by the clock since boot; whether a file was edited after the start is not told.
+    """
+    for server in deployment.servers:
+        if server.host and server.host.unit and _clock_was_set(server.host):
+            moved = server.host.unit.clock_moved_s or 0
+            figure = read("clock_moved_s", round(moved, 1), "s", Source(server.host.unit.name, "ActiveEnterTimestamp"))
+            way = "forward" if moved > 0 else "back"
+            yield Hit(
+                server.name,
+                f"the clock was set {way} by {told_duration(abs(moved))} since {server.host.unit.name} became active",
+                (figure,),
+                "do not compare times before and after; keep the clock with a time service",
+            )
+
+
+@rule("does-not-stay-up", Severity.ERROR, "systemd starts the server again and again")
+def does_not_stay_up(deployment: Deployment) -> Iterator[Hit]:
+    """The unit's process ends, and systemd starts it anew (`Restart=`) until it gives up. What it served in between is
+    lost, and each start loads the model again.
+
+    The end of the journal of the start before says why: out of memory, a port that is taken, a flag that this version
+    does not know.
+    """
+    for item in deployment.others:
+        if isinstance(item.content, Unit):
+            yield _restarted(item.content.name, item.content, Severity.ERROR)
+    for server in deployment.servers:
+        unit = server.host.unit if server.host else None
+        if unit is not None and unit.restarts:
+            yield _restarted(server.name, unit, Severity.WARNING)
+
+
+def _restarted(where: str, unit: Unit, severity: Severity) -> Hit:
+    count = read("restarts", unit.restarts or 0, "", Source(unit.name, "NRestarts"))
+    times = f"started again {count.count} time{'s' if count.value != 1 else ''}" if count.value else ""
+    waits = "waits to be started again" if "auto-restart" in unit.state and not times else ""
+    result = f"the last end: {unit.result}" if unit.result not in ("", "success") else ""
+    told = [_state(unit), times or waits or "not started again", result]
+    return Hit(
+        where,
+        f"{unit.name} {', '.join(filter(None, told))}",
+        (count,),
+        f"read how it ended: {journal_of(unit)}",
+        severity,
+    )
+
+
+def _state(unit: Unit) -> str:
+    """`is active (running)`, and `has failed` for "failed (failed)"; since when, where it does not run."""
+    since = f" (since {unit.since:%Y-%m-%d %H:%M:%S} UTC)" if unit.since and not unit.state.startswith("active") else ""
+    return f"has failed{since}" if unit.state == "failed (failed)" else f"is {unit.state}{since}"
