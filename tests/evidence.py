@@ -61,6 +61,7 @@ def on_host(
     edited_s_ago: float | None = None,
     url: str | None = None,
     hidden: bool = False,
+    stopped: Sequence[int] = (),
     **of_unit: Any,
 ) -> tuple[Evidence, ...]:
     """A server that was found on this host: its process, its command line, its unit (`of_unit`: fields of `Unit`), and
@@ -78,6 +79,7 @@ def on_host(
         (Member(pid + 1, "sglang::scheduler_TP0"),),
         listens,
         hosts=("127.0.0.1", "localhost", "10.0.0.5", "gpu1"),
+        stopped=tuple(stopped),
         sockets_hidden=hidden,
         unit=unit,
         manager="system" if unit else "",

@@ -80,6 +80,7 @@ class Process(NamedTuple):
     user: str
     members: tuple[Member, ...] = ()
     listens: tuple[str, ...] = ()  # "0.0.0.0:30000", "[::1]:30000", "unix:/run/vllm.sock", as seen from the server
+    stopped: tuple[int, ...] = ()  # processes of it that were stopped (SIGSTOP, Ctrl-Z, a debugger)
     sockets_hidden: bool = False  # True where it could not be read what it listens on
     hosts: tuple[str, ...] = ()  # names and addresses of this host, under which one that listens on all is reached
     cwd: str = ""

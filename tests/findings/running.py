@@ -60,6 +60,15 @@ def of_two_engines() -> Items:
     return (*items, *(of_server(i, items) for i in (log("a", *start(500_000)), log("b", *vllm_start(64_000, 7.81)))))
 
 
+STOPPED = (
+    Scenario(
+        fires=on_host(LAUNCH, age_s=90, stopped=(4242, 4243)),
+        silent=on_host(LAUNCH, age_s=90),
+        says=("is stopped (pid 4242, 4243: SIGSTOP",),
+        advice="kill -CONT 4242 4243",
+        severity=Severity.ERROR,
+    ),
+)
 PORT = (
     Scenario(
         fires=(
@@ -128,7 +137,7 @@ INSIDE = (
     ),
 )
 SCENARIOS: Scenarios = {
-    "not-serving": SERVES,
+    "not-serving": SERVES + STOPPED,
     "port-taken": PORT,
     "left-over-processes": LEFT,
     "engine-inside-a-program": INSIDE,

@@ -244,6 +244,19 @@ def test_active_and_not_serving(machine: Machine) -> None:
     machine.systemctl("stop", "quiet.service", "second.service")
 
 
+def test_a_server_that_was_stopped(machine: Machine) -> None:
+    machine.write("/srv/held/llama-server", FAKE.format("time.sleep(1000)"), 0o755)
+    machine.run("systemd-run", "--unit=held", "/srv/held/llama-server", "-m", "/srv/x.gguf", "--port", "8097")
+    machine.until("sh", "-c", "pgrep -f /srv/held/llama-server")
+    pid = machine.show("held.service", "MainPID")
+    machine.run("kill", "-STOP", pid)
+    machine.until("grep", "-q", "State:.T", f"/proc/{pid}/status")
+    stopped = finding(report(machine), "not-serving")
+    machine.run("kill", "-KILL", pid)
+    assert f"is stopped (pid {pid}: SIGSTOP" in stopped["says"]
+    assert stopped["advice"] == f"let it go on: kill -CONT {pid}"
+
+
 def test_a_unit_that_does_not_stay_up(machine: Machine) -> None:
     machine.write("/srv/broken/llama-server", FAKE.format("sys.exit('no model')"), 0o755)
     machine.unit(

@@ -39,14 +39,22 @@ def not_serving(deployment: Deployment) -> Iterator[Hit]:
             server.name,
             f"pid {host.process.pid} has run{since} and {why}{state}",
             (server.figure("pid"),),
-            "wait for its log to say that it is ready" if young else f"read the end of its log ({_log_of(host)})",
-            Severity.INFO if young else None,
+            _what_to_do(host, young=young),
+            Severity.INFO if young and not host.process.stopped else None,
         )
+
+
+def _what_to_do(host: OnHost, *, young: bool) -> str:
+    if host.process.stopped:
+        return f"let it go on: kill -CONT {' '.join(map(str, host.process.stopped))}"
+    return "wait for its log to say that it is ready" if young else f"read the end of its log ({_log_of(host)})"
 
 
 def _silent(deployment: Deployment, server: Server) -> str | None:
     """Why it cannot be serving; None where it answers, or where that cannot be told from here."""
     host = server.host
+    if host is not None and host.process.stopped:
+        return f"is stopped (pid {', '.join(map(str, host.process.stopped))}: SIGSTOP, Ctrl-Z or a debugger)"
     if host is None or host.process.network:
         return None
     if not host.process.listens:

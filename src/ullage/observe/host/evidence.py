@@ -29,6 +29,7 @@ def process_of(running: Running, remarks: Sequence[str], masker: Masker) -> Proc
         main.user,
         tuple(Member(m.pid, _title(m.words, m.title, masker)) for m in running.members),
         tuple(map(shown, running.listens)),
+        tuple(p.pid for p in (main, *running.members) if p.stopped),
         any("not readable" in remark for remark in running.remarks),
         _hosts(),
         masker.text(main.cwd),

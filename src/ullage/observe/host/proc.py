@@ -129,6 +129,7 @@ def whole(proc: str, pid: int) -> Proc | None:
         inode_of(link(f"{proc}/{pid}/ns/net")),
         link(f"{proc}/{pid}/cwd"),
         None,
+        before.state in "Tt",
     )
     after = stat(proc, pid)
     return found if after and after.start_ticks == before.start_ticks and after.state not in "ZX" else None

@@ -21,6 +21,7 @@ class Proc(NamedTuple):
     net_ns: int | None  # inode of its network namespace; None where it is not readable
     cwd: str  # "" where it is not readable
     environment: dict[str, str] | None  # the variables that bear on a server, raw; None where it is not readable
+    stopped: bool = False  # by SIGSTOP, Ctrl-Z or a debugger: it does nothing until it is let go on
 
 
 class Listen(NamedTuple):
