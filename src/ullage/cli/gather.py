@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,7 +80,7 @@ def gather_host(options: Options) -> list[Evidence]:
             f"no LLM server runs on this host ({view.processes_seen} processes were looked at)",
             "name a target: ullage limits http://HOST:PORT, or a log file",
         )
-    return items + (read_urls(urls, keys, masker, options, items, view.urls) if urls else [])
+    return items + (read_urls(urls, keys, masker, options, items, view.urls, view.topics) if urls else [])
 
 
 def keys_of(named: Sequence[Target], options: Options) -> dict[str, str]:
@@ -240,16 +240,17 @@ def read_urls(
     options: Options,
     others: list[Evidence],
     owners: Mapping[str, Origin] = MappingProxyType({}),
+    known: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Evidence]:
-    """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave. `owners`: by
-    URL, whose evidence its answers are, of servers on this host.
+    """The endpoints of all URLs; with --follow those of the workers that routers name too, wave by wave. Of servers on
+    this host, by URL, `owners`: whose evidence its answers are; `known`: the topics that are asked.
     """
     from ..observe.endpoints import Endpoint, read_servers
 
     endpoints = [Endpoint(*row) for row in ENDPOINTS]
     access_for = _access(urls, keys, options)
     pages = {url: target.metrics for url, target in urls.items() if target.metrics}
-    found = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING)
+    found = read_servers(list(urls), endpoints, access_for, masker, pages, TELLING, known)
     by_name = {url.rstrip(":"): origin for url, origin in owners.items()}  # as a socket's URL stands in evidence
     items = [item._replace(origin=by_name.get(item.origin.target, item.origin)) for item in found]
     asked = set(urls)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines import programs
 from ..engines.on_host import CONFIGURED, DOWN
-from ..engines.read import COMMANDS
+from ..engines.read import COMMANDS, TOPICS_OF
 from ..evidence import Argv, Content, Evidence, Failure, Log, Origin, Process, Unit
 from ..masking import Masker
 from ..observe.at_once import at_once
@@ -40,13 +40,14 @@ _AT_ONCE = 8
 
 
 class HostView(NamedTuple):
-    """`items`: what was read. `urls`: by URL, whose evidence its answers are. `pages`: the metrics page of a server
-    that has it on a port of its own.
+    """`items`: what was read. By URL, `urls`: whose evidence its answers are; `pages`: the metrics page of a server
+    that has it on a port of its own; `topics`: what it is asked.
     """
 
     items: tuple[Evidence, ...]
     urls: dict[str, Origin]
     pages: dict[str, str]
+    topics: dict[str, frozenset[str]]
     processes_seen: int
 
 
@@ -82,7 +83,8 @@ def look_around(scan: LogScan, masker: Masker, *, history: bool = False) -> Host
     items += [*not_readable(found, flags_known), *of_no_server(found, masker), *_down(servers, sources)]
     pages = {server.urls[0]: page for server in servers if server.urls and (page := _page(server))}
     urls = {server.urls[0]: server.origin for server in servers if server.urls}
-    return HostView(tuple(items), urls, pages, found.processes_seen)
+    topics = {server.urls[0]: TOPICS_OF[server.running.program] for server in servers if server.urls}
+    return HostView(tuple(items), urls, pages, topics, found.processes_seen)
 
 
 def _keep_apart(servers: Sequence[_Server]) -> None:

@@ -43,6 +43,13 @@ ENDPOINTS_OF = {
     "llama.cpp": frozenset(["props", "slots", "models", "metrics"]),
     "llama.cpp router": frozenset(["props", "models"]),  # it asks for a model's name where a child would answer
 }
+# Of a server whose program is known, what is asked.
+TOPICS_OF = {
+    "SGLang": ENDPOINTS_OF["SGLang"],
+    "vLLM": ENDPOINTS_OF["vLLM"] | {"vllm_config"},
+    "llama.cpp": ENDPOINTS_OF["llama.cpp"],
+    "sglang-router": frozenset(["workers"]),  # what else it answers, its workers do
+}
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = (
     r"sglang\.launch_server|sglang/launch_server|\bsglang serve\b|launch_router|sgl(?:ang)?-router|sgl-model-gateway"

@@ -7,7 +7,7 @@ URL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -55,20 +55,29 @@ def read_servers(
     masker: Masker,
     pages: Mapping[str, str] = MappingProxyType({}),
     telling: Sequence[str] = (),
+    known: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Evidence]:
     """A base that ends in the path of a known endpoint is asked for that one alone. `pages`: by base, the whole URL of
-    a metrics page that stands elsewhere. `telling`: the topics that tell servers apart, the best first.
+    a metrics page that stands elsewhere. `telling`: the topics that tell servers apart, the best first. `known`: by
+    base of a server that is known for what it is, the topics that are asked of it, and each once.
 
     A server that cannot be reached at all is reported once, with topic "".
     """
     reader = _Reader(access_for, masker)
-    questions = [q for base in dict.fromkeys(bases) for q in _questions(base, endpoints, pages.get(base))]
+    questions = [
+        q for base in dict.fromkeys(bases) for q in _questions(base, _of(base, endpoints, known), pages.get(base))
+    ]
     first = reader.ask([q._replace(paths=q.paths[:1]) for q in questions if not q.endpoint.unless])
-    repeated = [question for question in _to_repeat(questions, first, telling) for _ in range(AGAIN)]
+    doubtful = [question for question in questions if question.target not in known]
+    repeated = [question for question in _to_repeat(doubtful, first, telling) for _ in range(AGAIN)]
     second = reader.ask([*repeated, *_second_round(questions, first)])  # side by side: they meet different servers
     found = [_best(first, second, question) for question in questions]
     again = [item._replace(again=True) for q in dict.fromkeys(repeated) for item in second[q] if not item.failed]
     return [*_once_per_dead_server([item for item in found if item is not None]), *again]
+
+
+def _of(base: str, endpoints: Sequence[Endpoint], known: Mapping[str, Collection[str]]) -> Sequence[Endpoint]:
+    return endpoints if base not in known else [endpoint for endpoint in endpoints if endpoint.topic in known[base]]
 
 
 def _questions(target: str, endpoints: Sequence[Endpoint], page: str | None) -> list[_Question]:

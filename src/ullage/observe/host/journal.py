@@ -110,9 +110,8 @@ class _Reader:
 
     def _current(self) -> list[_Entry]:
         matches = self._matches(self.invocation, self.pids)
-        first, last = self._begin(*matches), self._begin("--reverse", f"--lines={TAIL_LINES}", *matches)
-        head = self._take(first, HEAD_LINES, HEAD_BYTES)
-        tail = self._take(last, 0 if head.whole else TAIL_LINES, TAIL_BYTES)
+        head = self._take(self._begin(*matches), HEAD_LINES, HEAD_BYTES)
+        tail = _Taken([], True) if head.whole else self._end(*matches)
         said = head.said or tail.said
         hidden = self.unit.uid is None and _hidden()
         if not head.entries:
@@ -125,6 +124,9 @@ class _Reader:
         if head.late or tail.late:
             self.gaps.append(f"the journal gave no more within {TIMEOUT_S:g} s")
         return self._without_dropped([*head.entries, *further])
+
+    def _end(self, *matches: str) -> _Taken:
+        return self._take(self._begin("--reverse", f"--lines={TAIL_LINES}", *matches), TAIL_LINES, TAIL_BYTES)
 
     def _remark(self, entries: list[_Entry], said: str, hidden: bool) -> None:
         if hidden:
