@@ -252,7 +252,8 @@ def test_a_server_that_was_stopped(machine: Machine) -> None:
     machine.run("kill", "-STOP", pid)
     machine.until("grep", "-q", "State:.T", f"/proc/{pid}/status")
     stopped = finding(report(machine), "not-serving")
-    machine.run("kill", "-KILL", pid)
+    machine.run("kill", "-CONT", pid)
+    machine.systemctl("stop", "held.service")
     assert f"is stopped (pid {pid}: SIGSTOP" in stopped["says"]
     assert stopped["advice"] == f"let it go on: kill -CONT {pid}"
 

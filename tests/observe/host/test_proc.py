@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.observe.host.environment import variables
-from ullage.observe.host.proc import Stat, cgroup_of, inode_of, link, processes, read, runs, split, stat, table, whole
+from ullage.observe.host.proc import Stat, Table, cgroup_of, inode_of, link, processes, read, runs, split, stat, whole
 from ullage.observe.host.rights import hidden, sudo
 
 HYBRID = "9:name=systemd:/system.slice/sglang.service\n4:memory:/system.slice\n0::/\n"
@@ -54,9 +54,21 @@ def test_no_stat_raises(tmp_path_factory: pytest.TempPathFactory, text: bytes) -
     folder = tmp_path_factory.mktemp("proc")
     (folder / "7").mkdir()
     (folder / "7/stat").write_bytes(b"7 (" + text)
-    found = table(str(folder)).get(7)
+    found = Table(str(folder), (7,)).get(7)
     assert found is None or found.pid == 7
     split(text)
+
+
+def test_the_table_reads_what_it_is_asked_for() -> None:
+    """At first what may matter; another process by its pid; all where it must be; what is gone is not there."""
+    own, parent = os.getpid(), os.getppid()
+    table = Table("/proc", (own, 2**22 + 1))
+    assert [*table] == [own]
+    assert table[own].ppid == parent
+    assert table.get(parent) is not None
+    assert {own, parent} <= {found.pid for found in table.every()}
+    assert 2**22 + 1 not in table
+    assert len(table) == len([*table])
 
 
 def test_a_title_leaves_nuls_behind() -> None:

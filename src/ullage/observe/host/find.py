@@ -14,13 +14,14 @@ from .environment import variables
 from .families import Family, families
 from .net_tables import Socket, listening, network_of
 from .output import output_of
-from .proc import Stat, processes, started_at, table, whole
+from .proc import Table, processes, started_at, whole
 from .reach import reached
 from .rights import hidden, sudo, unreadable
 from .running import Embedded, Found, Leftover, Proc, Running, Unreadable
 from .sockets import listens_of
 
 _GUESSED = "its sockets are not readable: the port is taken from its flags"
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[\d.]*\w?$")  # that runs what an engine forks and spawns
 _NO_TABLES = "the tables of its network are not readable: where it listens is not known"
 
 
@@ -43,18 +44,18 @@ class _Host(NamedTuple):
 
     programs: Programs
     proc: str
-    table: Mapping[int, Stat]
+    table: Table
     sockets: dict[int, tuple[Socket, ...]]
     fix: str
 
 
 def find_servers(programs: Programs, proc: str = "/proc", fix: str = "") -> Found:
     """`fix`: the line that reads what may not be read now."""
-    seen, servers, titled = _candidates(programs, proc)
+    seen, servers, titled, ranks = _candidates(programs, proc)
     unseen = hidden(proc, fix or sudo())
     if not servers and not titled:
         return Found((), (), unseen, seen)
-    host = _Host(programs, proc, table(proc), {}, fix or sudo())
+    host = _Host(programs, proc, Table(proc, {*servers, *titled, *ranks}), {}, fix or sudo())
     found, left = families(servers, titled, host.table, lambda a, b: programs.readable(a) == programs.readable(b))
     read = [item for family in found if (item := _server(host, family))]
     every = [placed for placed, _ in read]
@@ -68,24 +69,36 @@ def told(running: Running, words: Sequence[str], programs: Programs, proc: str =
     """A server whose command line is lost under its title, with the one that its unit states: what it listens on and
     how it is reached follow from that.
     """
-    host = _Host(programs, proc, {}, {}, "")
+    host = _Host(programs, proc, Table(proc, ()), {}, "")
     bare = running._replace(remarks=())
     before = _placed(host, bare, known=False).running.remarks
     after = _placed(host, bare._replace(words=tuple(words)), known=True).running
     return after._replace(remarks=(*(r for r in running.remarks if r not in before), *after.remarks))
 
 
-def _candidates(programs: Programs, proc: str) -> tuple[int, dict[int, tuple[str, tuple[str, ...]]], dict[int, str]]:
-    """(how many processes there are, those that are a server, those that bear the title of one)."""
+class _Candidates(NamedTuple):
+    """`seen`: how many processes there are. By pid, `servers`: what it is, and its words; `titled`: of which server it
+    bears a title; `ranks`: what may be a rank or a helper of one.
+    """
+
+    seen: int
+    servers: dict[int, tuple[str, tuple[str, ...]]]
+    titled: dict[int, str]
+    ranks: set[int]
+
+
+def _candidates(programs: Programs, proc: str) -> _Candidates:
+    found = _Candidates(0, {}, {}, set())
     seen = 0
-    servers, titled = {}, {}
     for pid, words in processes(proc):
         seen += 1
         if program := programs.command_of(words)[0]:
-            servers[pid] = (program, words)
+            found.servers[pid] = (program, words)
         elif words and (program := programs.title_of(words[0])):
-            titled[pid] = program
-    return seen, servers, titled
+            found.titled[pid] = program
+        elif words and _PYTHON.match(words[0]):
+            found.ranks.add(pid)
+    return found._replace(seen=seen)
 
 
 def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from .environment import variable
-from .proc import Stat, link, read, split
+from .proc import Table, link, read, split
 from .reach import from_here
 from .running import Output, Proc
 
 
-def output_of(proc: str, main: Proc, table: Mapping[int, Stat], stream: int = 1) -> Output:
+def output_of(proc: str, main: Proc, table: Table, stream: int = 1) -> Output:
     """`stream`: 1 for the standard output, 2 for the standard error."""
     path = f"{proc}/{main.pid}/fd/{stream}"
     target = link(path)
@@ -55,7 +55,7 @@ def _is_journals(proc: str, main: Proc, path: str) -> bool:
     return any(part.endswith((".service", ".scope")) for part in main.cgroup.split("/"))
 
 
-def _through_pipe(proc: str, main: Proc, pipe: str, table: Mapping[int, Stat]) -> Output:
+def _through_pipe(proc: str, main: Proc, pipe: str, table: Table) -> Output:
     """Who reads it, among the processes near by. The file of `| tee FILE` is as good as the server's own."""
     for pid in _near(main, table):
         if link(f"{proc}/{pid}/fd/0") == pipe:
@@ -68,8 +68,8 @@ def _through_pipe(proc: str, main: Proc, pipe: str, table: Mapping[int, Stat]) -
     return Output("pipe")
 
 
-def _near(main: Proc, table: Mapping[int, Stat]) -> Iterable[int]:
+def _near(main: Proc, table: Table) -> Iterable[int]:
     """Those of its own session, its parent, and the parent's children."""
-    for pid, other in table.items():
-        if pid != main.pid and (other.session == main.session or main.ppid in (pid, other.ppid)):
-            yield pid
+    for other in table.every():
+        if other.pid != main.pid and (other.session == main.session or main.ppid in (other.pid, other.ppid)):
+            yield other.pid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -102,10 +102,33 @@ def runs(process: Proc, proc: str = "/proc") -> bool:
     return now is not None and now.start_ticks == process.start_ticks and now.state not in "ZX"
 
 
-def table(proc: str) -> dict[int, Stat]:
-    """Who begat whom: every process by its pid."""
-    pids = (int(entry) for entry in os.listdir(proc) if entry.isdigit())
-    return {pid: found for pid in pids if (found := stat(proc, pid))}
+class Table(Mapping[int, Stat]):
+    """Who begat whom, by pid. At first those that could be a server's, for to read all of thousands takes time; any
+    other is read when it is asked for by its pid.
+    """
+
+    def __init__(self, proc: str, pids: Iterable[int]) -> None:
+        self._proc = proc
+        self._read: dict[int, Stat | None] = {pid: stat(proc, pid) for pid in pids}
+
+    def __getitem__(self, pid: int) -> Stat:
+        if pid not in self._read:
+            self._read[pid] = stat(self._proc, pid)
+        found = self._read[pid]
+        if found is None:
+            raise KeyError(pid)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([pid for pid, found in self._read.items() if found])
+
+    def __len__(self) -> int:
+        return sum(found is not None for found in self._read.values())
+
+    def every(self) -> Iterator[Stat]:
+        """All that there are now."""
+        pids = (int(entry) for entry in os.listdir(self._proc) if entry.isdigit())
+        return (found for pid in pids if (found := self.get(pid)))
 
 
 def whole(proc: str, pid: int) -> Proc | None:
