@@ -160,8 +160,14 @@ def running(found: Found, process: subprocess.Popen[bytes]) -> list[Running]:
 
 
 def the_one(process: subprocess.Popen[bytes]) -> Running:
-    (server,) = running(look(), process)
-    return server
+    found: list[Running] = []
+
+    def is_there() -> bool:
+        found[:] = running(look(), process)
+        return len(found) == 1
+
+    wait_for(is_there, process)
+    return found[0]
 
 
 def can_unshare() -> bool:
