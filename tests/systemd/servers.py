@@ -7,6 +7,7 @@ from itertools import count
 from tests.systemd.machine import PYTHON, Machine
 
 _PORTS = count(30000)  # the machine has a network of its own
+_STAYS = "sleep 100000"
 TANK = f"{PYTHON} -m ullage.tank.worker --model tiny --memory 64MiB --context-length 2048 --threads 1"
 
 ARGS = (
@@ -34,12 +35,17 @@ def start_lines(tokens: int, *, fraction: float = 0.8, secret: str = "", padding
     return "".join(f"{line}\n".format(tokens=tokens, fraction=fraction, secret=secret, padding=more) for line in START)
 
 
-def printing(machine: Machine, name: str, lines: str, after: str = "sleep 100000", **service: str) -> None:
-    """A unit that prints the lines, and goes on as the shell commands say. Not started."""
+def printing(machine: Machine, name: str, lines: str, after: str = _STAYS, **service: str) -> None:
+    """A unit that prints the lines, and goes on as the shell commands say. Not started. One that stays has started when
+    its lines are printed.
+    """
     machine.write(f"/srv/{name}.log", lines)
-    machine.write(f"/srv/{name}.sh", f"#!/bin/sh\ncat /srv/{name}.log\n{after}\n", 0o755)
+    done = f"/tmp/{name}.printed"
+    machine.write(f"/srv/{name}.sh", f"#!/bin/sh\ncat /srv/{name}.log\ntouch {done}\n{after}\n", 0o755)
+    waits = f"for n in $(seq 500); do test -e {done} && exit; sleep 0.02; done"
+    started = f"ExecStartPre=rm -f {done}\nExecStartPost=sh -c '{waits}'\n" if after == _STAYS else ""
     settings = "".join(f"{key}={value}\n" for key, value in service.items())
-    machine.unit(f"{name}.service", f"[Service]\nExecStart=/srv/{name}.sh\nRestartSec=0\n{settings}")
+    machine.unit(f"{name}.service", f"[Service]\nExecStart=/srv/{name}.sh\n{started}RestartSec=0\n{settings}")
 
 
 def start_tank(machine: Machine, name: str, port: int, flags: str, **where: str) -> None:

@@ -123,7 +123,7 @@ class _Reader:
             self.gaps.append(f"lines from {_time(head.entries[-1])} to {_time(further[0])} were not read")
         if head.late or tail.late:
             self.gaps.append(f"the journal gave no more within {TIMEOUT_S:g} s")
-        return self._without_dropped([*head.entries, *further])
+        return _start_first(self._without_dropped([*head.entries, *further]))
 
     def _end(self, *matches: str) -> _Taken:
         return self._take(self._begin("--reverse", f"--lines={TAIL_LINES}", *matches), TAIL_LINES, TAIL_BYTES)
@@ -167,7 +167,7 @@ class _Reader:
         entries: list[_Entry] = []
         for name in reversed(earlier):
             taken = self._take(self._begin(*self._matches(name, ())), EARLIER_LINES, EARLIER_BYTES)
-            entries += [entry for entry in taken.entries if entry.kind != _DROPPED]
+            entries += _start_first([entry for entry in taken.entries if entry.kind != _DROPPED])
             if taken.late:
                 self.gaps.append("not all earlier starts were read: the journal took too long")
                 break
@@ -257,6 +257,13 @@ def _refuse(said: str, hidden: bool) -> None:
         raise _NotReadError(_no_rights())
     if "No journal files were found" in said:
         raise _NotReadError(Failure("empty", "this host keeps no journal", "see Storage= in journald.conf(5)"))
+
+
+def _start_first(entries: list[_Entry]) -> list[_Entry]:
+    """An invocation is one start, wherever systemd's line about it stands: a unit of Type=notify or with an
+    ExecStartPost= "started" only after the program has printed all of its own.
+    """
+    return sorted(entries, key=lambda entry: entry.kind not in (_STARTED, _STARTING))
 
 
 def _no_rights() -> Failure:
