@@ -7,6 +7,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+# Topics of evidence that is not an endpoint's answer.
+CONFIGURED = "configured"  # the command line that stands in a unit's files
+LEFTOVER = "leftover"  # processes whose server is gone
+EMBEDDED = "embedded"  # an engine inside a program that is no server
+DOWN = "down"  # a unit whose server does not run
+MAXIMA = "maxima"  # the highest values of a window, not those of a moment
+
 
 class Origin(NamedTuple):
     """Whose evidence it is. Items of one owner, or with equal origin, belong to one server; items of two owners never

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start, vllm_start
-from ullage.engines.on_host import EMBEDDED, LEFTOVER
-from ullage.evidence import Evidence, Member, Origin, Process
+from ullage.evidence import EMBEDDED, LEFTOVER, Evidence, Member, Origin, Process
 from ullage.findings.base import Severity
 
 from .scenario import Items, Scenario, Scenarios

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from tests.evidence import argv, log, start, ungrounded
@@ -9,44 +11,11 @@ from ullage.figure import Figure, Kind, Source, derived
 from ullage.findings.base import CATALOGUE, Confidence, Finding, Hit
 from ullage.report.model import report_on
 
-from . import (
-    access,
-    blocks,
-    host,
-    limits,
-    load,
-    memory,
-    pools,
-    queues,
-    refusal,
-    roles,
-    router,
-    running,
-    slots,
-    starts,
-    units,
-)
 from .scenario import Items, Scenario, Scenarios
 
 SCENARIOS: Scenarios = {}
-for module in (
-    access,
-    blocks,
-    host,
-    limits,
-    load,
-    memory,
-    pools,
-    queues,
-    refusal,
-    roles,
-    router,
-    running,
-    slots,
-    starts,
-    units,
-):
-    SCENARIOS |= module.SCENARIOS
+for subject in sorted({rule.subject for rule in CATALOGUE.values()}):
+    SCENARIOS |= import_module(f".{subject}", __package__).SCENARIOS
 EVERY = [pytest.param(i, s, id=f"{i}-{n}") for i, several in SCENARIOS.items() for n, s in enumerate(several, 1)]
 
 

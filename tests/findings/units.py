@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from tests.evidence import READ_AT, log, of_server, on_host, start
-from ullage.engines.on_host import DOWN
-from ullage.evidence import Evidence, Origin, Unit
+from ullage.evidence import DOWN, Evidence, Origin, Unit
 from ullage.findings.base import Severity
 
 from .scenario import Items, Scenario, Scenarios

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engines import programs
-from ..engines.on_host import CONFIGURED
-from ..evidence import Argv, Evidence
+from ..evidence import CONFIGURED, Argv, Evidence
 from ..masking import Masker
 from ..observe.host.config_files import effective_words, settings_of
 from ..observe.host.running import Running

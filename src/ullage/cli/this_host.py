@@ -13,9 +13,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines import programs
-from ..engines.on_host import CONFIGURED, DOWN
 from ..engines.read import COMMANDS, TOPICS_OF
-from ..evidence import Argv, Content, Evidence, Failure, Log, Origin, Process, Unit
+from ..evidence import CONFIGURED, DOWN, Argv, Content, Evidence, Failure, Log, Origin, Process, Unit
 from ..masking import Masker
 from ..observe.at_once import at_once
 from ..observe.host.container_ref import ContainerRef, container_of, remark_of

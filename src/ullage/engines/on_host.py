@@ -8,16 +8,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..evidence import Argv, Evidence, Process, Unit
+from ..evidence import CONFIGURED, DOWN, EMBEDDED, LEFTOVER, Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
 from .server import OnHost, Role, Server
 
-DOWN = "down"  # topic of a unit whose server does not run
-EMBEDDED = "embedded"  # topic of an engine inside a program that is no server
-LEFTOVER = "leftover"  # topic of processes of a server that is gone
 _ADDRESS = re.compile(r"https?://(?:[^@/]*@)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
 ROUTER = "sglang-router"
-CONFIGURED = "configured"  # topic of the command line that stands in a unit's files
 Asked = Callable[[Evidence], Mapping[str, Figure]]
 
 

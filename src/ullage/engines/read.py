@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
-from ..evidence import Argv, Document, Evidence, Failure, Gpus, Log, Samples
+from ..evidence import MAXIMA, Argv, Document, Evidence, Failure, Gpus, Log, Samples
 from ..figure import Figure, Kind
 from .facts import Facts
 from .on_host import is_at, is_of, is_of_host, only_seen, with_host
@@ -32,7 +32,6 @@ ENDPOINTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("props", ("/props",), ("model_info", "workers")),
     ("slots", ("/slots",), ("model_info", "workers")),
 )
-MAXIMA = "maxima"  # topic of a page that holds the highest values of a window, not those of a moment
 # Topics that tell servers apart: the first of these that answered is asked again.
 TELLING = ("server_info", "metrics", "props")
 # Endpoints that one engine serves: that another does not is nothing to tell.

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from ..deployment import Deployment
-from ..engines.on_host import EMBEDDED, LEFTOVER
 from ..engines.server import OnHost, Server
-from ..evidence import Document, Failure, Process, Samples
+from ..evidence import EMBEDDED, LEFTOVER, Document, Failure, Process, Samples
 from ..figure import Figure, Kind, Source
 from ..units import told_duration
 from .base import Hit, Severity, rule

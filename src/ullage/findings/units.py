@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..deployment import Deployment
-from ..engines.on_host import CONFIGURED
 from ..engines.server import OnHost, Server
-from ..evidence import Argv, ConfigFile, Unit
+from ..evidence import CONFIGURED, Argv, ConfigFile, Unit
 from ..figure import Figure, Source, missing, read
 from ..units import told_duration
 from .base import Hit, Severity, rule

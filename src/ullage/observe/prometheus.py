@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ..errors import UsageError
-from ..evidence import Content, Document, Evidence, Failure, Origin, Sample, Samples
+from ..evidence import MAXIMA, Content, Document, Evidence, Failure, Origin, Sample, Samples
 from ..masking import Masker
 from .at_once import at_once
 from .http import Access, get
@@ -207,7 +207,7 @@ class _Reader:
             at = max((one.value for one in times.get(key, ()) if isfinite(one.value)), default=None)
             page = self._of(called[key], at, series[0].at, Samples(_samples(series, added), problems))
             content = refused or Samples(_samples(highest.get(key, ()), added))
-            maxima = page._replace(topic="maxima", content=content, remark=_window(self.window_s))
+            maxima = page._replace(topic=MAXIMA, content=content, remark=_window(self.window_s))
             items += [page, maxima] if usage else [page]
         return items
 

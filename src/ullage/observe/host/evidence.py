@@ -7,15 +7,13 @@ import socket
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 
-from ...evidence import Evidence, Failure, Member, Origin, Process
+from ...evidence import EMBEDDED, LEFTOVER, Evidence, Failure, Member, Origin, Process
 from ...masking import Masker
 from .net_tables import network_of, own_addresses
 from .proc import started_at
 from .reach import shown
 from .running import Found, Output, Proc, Running, Unreadable
 
-LEFTOVER = "leftover"  # topic of processes whose server is gone
-EMBEDDED = "embedded"  # topic of an engine inside a program that is no server
 _TITLE = 80  # letters of a process' title that are shown
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from glob import glob
 from typing import NamedTuple
 
-from ...evidence import Argv, ConfigFile, Content, Evidence, Failure, Origin
+from ...evidence import CONFIGURED, Argv, ConfigFile, Content, Evidence, Failure, Origin
 from ...masking import Masker
 from . import unit_syntax
 from .rights import sudo
@@ -260,7 +260,7 @@ class _Reader:
 
     def _evidence(self, path: str, content: Content) -> Evidence:
         place = self.masker.text(path)
-        return Evidence(Origin(place), place, "configured", datetime.now(timezone.utc), content)
+        return Evidence(Origin(place), place, CONFIGURED, datetime.now(timezone.utc), content)
 
 
 def _unreadable(error: OSError) -> Failure:
