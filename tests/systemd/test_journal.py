@@ -100,11 +100,12 @@ def test_of_very_many_lines_the_first_and_the_last_and_what_is_between_is_told(m
     many = "".join(f"{BATCH.replace('999', str(number))}\n" for number in range(20_000))
     printing(machine, "many", start_lines(1_000_000) + many, LogRateLimitIntervalSec="0")
     machine.systemctl("start", "many")
-    machine.until("sh", "-c", "journalctl --sync; journalctl -n 1 -u many.service | grep -q 'token: 19999'")
+    machine.until("sh", "-c", "journalctl --sync; journalctl -u many.service | grep -q 'token: 19999'")
     log = log_of(machine, "many.service")
     counts = [int(found[1]) for line in log.lines if (found := re.search(r"#token: (\d+),", line.text))]
     assert "max_total_num_tokens=1000000" in texts(log)
-    assert counts[-journal.TAIL_LINES :] == list(range(20_000 - journal.TAIL_LINES, 20_000))
+    last = journal.TAIL_LINES - 10  # systemd's own lines may stand among them
+    assert counts[-last:] == list(range(20_000 - last, 20_000))
     assert counts == sorted(set(counts))
     assert counts[0] < journal.HEAD_LINES
     assert len(counts) < journal.HEAD_LINES + journal.TAIL_LINES
@@ -116,7 +117,7 @@ def test_where_begin_and_end_meet_nothing_is_there_twice_and_no_gap_is_told(mach
     lines = "".join(f"{BATCH.replace('999', str(number))}\n" for number in range(count))
     printing(machine, "meeting", lines, LogRateLimitIntervalSec="0")
     machine.systemctl("start", "meeting")
-    machine.until("sh", "-c", f"journalctl --sync; journalctl -n 1 -u meeting.service | grep -q 'token: {count - 1}'")
+    machine.until("sh", "-c", f"journalctl --sync; journalctl -u meeting.service | grep -q 'token: {count - 1}'")
     log = log_of(machine, "meeting.service")
     counts = [int(found[1]) for line in log.lines if (found := re.search(r"#token: (\d+),", line.text))]
     assert counts == list(range(counts[0], count))
