@@ -299,8 +299,13 @@ def test_nothing_runs(own_machine: Machine) -> None:
     done = ullage(own_machine)
     assert (done.returncode, done.stdout) == (3, "")
     assert re.fullmatch(
-        r"ullage: no LLM server runs on this host \(\d+ processes were looked at\); name a target: .*\n", done.stderr
+        r"ullage: no server was found: this host: none of its \d+ processes is an LLM server; name a target: .*\n",
+        done.stderr,
     )
+    as_json = ullage(own_machine, "--json")
+    document = json.loads(as_json.stdout)
+    assert as_json.returncode == 3
+    assert (document["servers"], [item["place"] for item in document["not_read"]]) == ([], ["this host"])
 
 
 def test_the_same_on_a_narrow_terminal(deployed: Machine) -> None:

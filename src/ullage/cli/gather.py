@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.on_host import is_at
 from ..engines.read import COMMANDS, ENDPOINTS, TELLING, log_markers, read
 from ..engines.server import Role, Server
-from ..errors import UnreachableError, UsageError
-from ..evidence import Evidence, Origin
+from ..errors import UsageError
+from ..evidence import Evidence, Failure, Origin
 from ..masking import Masker
 from ..spec import Target, read_spec
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ..observe.log_file import LogScan
 
 _METRICS_PORT = 29000  # the router's default of --prometheus-port
+_HERE = "this host"
 _DEEPEST = 3  # a router's worker can be a router
 
 
@@ -65,7 +67,7 @@ def collect(targets: Sequence[str], flags: Sequence[str], options: Options) -> l
 
 
 def gather_host(options: Options) -> list[Evidence]:
-    """All evidence of the servers on this host. Raises UnreachableError where there is none."""
+    """All evidence of the servers on this host, or that there is none."""
     from .this_host import look_around
 
     if options.metrics:
@@ -76,10 +78,9 @@ def gather_host(options: Options) -> list[Evidence]:
     urls = {url: _of_url(url, options)._replace(metrics=view.pages.get(url)) for url in view.urls}
     items = list(view.items)
     if not items:
-        raise UnreachableError(
-            f"no LLM server runs on this host ({view.processes_seen} processes were looked at)",
-            "name a target: ullage limits http://HOST:PORT, or a log file",
-        )
+        reason = f"none of its {view.processes_seen} processes is an LLM server"
+        none = Failure("no server", reason, "name a target: ullage limits http://HOST:PORT, or a log file")
+        return [Evidence(Origin(_HERE), _HERE, "", datetime.now(timezone.utc), none)]
     return items + (read_urls(urls, keys, masker, options, items, view.urls, view.topics) if urls else [])
 
 

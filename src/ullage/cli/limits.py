@@ -9,7 +9,7 @@ import click
 from ..errors import UsageError
 from ..report.model import Report, report_on
 from .gather import Options, collect
-from .options import access, nothing_found, shapes, sizes
+from .options import Sizes, access, nothing_found, shapes
 
 
 @click.command()
@@ -33,23 +33,14 @@ from .options import access, nothing_found, shapes, sizes
 @click.option("--fail-on", type=click.Choice(["warning", "error"]), help="Exit 1 when a finding is at least this bad.")
 def limits(
     targets: tuple[str, ...],
-    at: tuple[str, ...],
-    requests: tuple[str, ...],
+    sizes: Sizes,
     flags: tuple[str, ...],
-    metrics: tuple[str, ...],
-    prometheus: str | None,
-    match: tuple[str, ...],
-    follow: bool,
-    key_envs: tuple[str, ...],
-    cacert: str | None,
-    insecure: bool,
-    timeout_s: float,
+    options: Options,
     as_json: bool,
     sources: bool,
     html: str | None,
     plot: bool | None,
     fail_on: str | None,
-    history: bool,
 ) -> int:
     """What the servers behind TARGETs can hold; without a TARGET, those that run on this host.
 
@@ -65,16 +56,12 @@ def limits(
 
     Exit codes: 0 done, 1 findings as bad as --fail-on, 2 usage, 3 nothing could be read.
     """
-    if timeout_s != timeout_s:
-        raise UsageError("--timeout takes a number of seconds")
     if html == "-" and as_json:
         raise UsageError("--html - and --json both print to standard output", "name a file for the page")
-    lengths, asked, echoes = sizes(at, requests)
-    options = Options(follow, key_envs, cacert, insecure, timeout_s, metrics, prometheus, match, history)
-    report = report_on(collect(targets, flags, options), lengths, asked, echoes)
+    report = report_on(collect(targets, flags, options), *sizes)
     something = report.deployment.servers or report.deployment.others
     if as_json or something:
-        _show(report, as_json, sources, html, plot, history)
+        _show(report, as_json, sources, html, plot, options.history)
     if not something:
         raise nothing_found(report.failed, report.unclaimed)
     return _exit_code(report, fail_on)

@@ -12,7 +12,7 @@ from ..masking import Masker
 from ..report.memory_model import Memory, memory_of
 from ..units import parse_bytes
 from .gather import Options, collect
-from .options import access, nothing_found, shapes, sizes
+from .options import Sizes, access, nothing_found, shapes
 
 
 @click.command()
@@ -31,17 +31,9 @@ from .options import access, nothing_found, shapes, sizes
 def memory(
     targets: tuple[str, ...],
     margin: str,
-    at: tuple[str, ...],
-    requests: tuple[str, ...],
+    sizes: Sizes,
     flags: tuple[str, ...],
-    metrics: tuple[str, ...],
-    prometheus: str | None,
-    match: tuple[str, ...],
-    follow: bool,
-    key_envs: tuple[str, ...],
-    cacert: str | None,
-    insecure: bool,
-    timeout_s: float,
+    options: Options,
     as_json: bool,
     sources: bool,
 ) -> int:
@@ -57,11 +49,9 @@ def memory(
 
     The parts of a GPU sum to its total; what nothing explains is "unaccounted". Predictions are marked.
     """
-    lengths, asked, echoes = sizes(at, requests)
-    options = Options(follow, key_envs, cacert, insecure, timeout_s, metrics, prometheus, match)
     items = collect(targets, flags, options)
-    items += [] if targets or flags or prometheus else [_gpus()]
-    found = memory_of(items, _margin(margin), lengths, asked, echoes)
+    items += [] if targets or flags or options.prometheus else [_gpus()]
+    found = memory_of(items, _margin(margin), *sizes)
     if as_json or found.accounts or found.unserved:
         _print(found, as_json, sources)
     if not (found.accounts or found.unserved):

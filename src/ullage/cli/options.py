@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,6 +13,7 @@ from ..engines.read import Unclaimed
 from ..errors import UnreachableError, UsageError
 from ..evidence import Evidence, Failure
 from ..units import echo_tokens, parse_tokens
+from .gather import Options
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -31,10 +33,10 @@ _SHAPES: tuple[Decorator, ...] = (
         help="Also for prompt=30000,output=2000,shared=8000. Without output: the server's default.",
     ),
 )
+_FLAGS = click.option(
+    "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
+)
 _ACCESS: tuple[Decorator, ...] = (
-    click.option(
-        "--flags", "flags", multiple=True, metavar="COMMAND", help="A server's or router's command line, as evidence."
-    ),
     click.option(
         "--metrics",
         "metrics",
@@ -79,14 +81,37 @@ _ACCESS: tuple[Decorator, ...] = (
 )
 
 
+class Sizes(NamedTuple):
+    """What --at and --request say, and how it was read where that could be doubted."""
+
+    at: list[int]
+    requests: list[Shape]
+    echoes: list[str]
+
+
 def shapes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--at and --request."""
-    return _with(_SHAPES, command)
+    """--at and --request, as `sizes`."""
+
+    @wraps(command)
+    def with_sizes(at: tuple[str, ...], requests: tuple[str, ...], **given: Any) -> Any:
+        return command(sizes=_sizes(at, requests), **given)
+
+    return _with(_SHAPES, with_sizes)
 
 
 def access(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--flags, --metrics, --prometheus, --match, --follow, --api-key-env, --cacert, --insecure and --timeout."""
-    return _with(_ACCESS, command)
+    """--flags, as `flags`; --metrics, --prometheus, --match, --follow, --api-key-env, --cacert, --insecure and
+    --timeout, as `options`.
+    """
+
+    @wraps(command)
+    def with_options(**given: Any) -> Any:
+        options = Options(**{name: given.pop(name) for name in Options._fields if name in given})
+        if options.timeout_s != options.timeout_s:
+            raise UsageError("--timeout takes a number of seconds")
+        return command(options=options, **given)
+
+    return _with((_FLAGS, *_ACCESS), with_options)
 
 
 def _with(options: Sequence[Decorator], command: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,8 +120,7 @@ def _with(options: Sequence[Decorator], command: Callable[..., Any]) -> Callable
     return command
 
 
-def sizes(at: tuple[str, ...], requests: tuple[str, ...]) -> tuple[list[int], list[Shape], list[str]]:
-    """What --at and --request say, and how it was read where that could be doubted."""
+def _sizes(at: tuple[str, ...], requests: tuple[str, ...]) -> Sizes:
     try:
         lengths = [parse_tokens(text) for text in at]
         if any(length < 1 for length in lengths):
@@ -110,7 +134,7 @@ def sizes(at: tuple[str, ...], requests: tuple[str, ...]) -> tuple[list[int], li
         for text, shape in zip(requests, map(_told, asked), strict=True)
         if "k" in text.lower() or "m" in text.lower().replace("prompt", "")
     ]
-    return lengths, asked, echoes
+    return Sizes(lengths, asked, echoes)
 
 
 def _told(shape: Shape) -> str:

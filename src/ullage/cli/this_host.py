@@ -296,7 +296,7 @@ def _is_one(path: str, other: str) -> bool:
 def _page(server: _Server) -> str:
     """The metrics page of a router, which has a port of its own, where it listens on that."""
     running = server.running
-    if running.program != "sglang-router" or not server.urls:
+    if running.program != programs.ROUTER or not server.urls:
         return ""
     door = programs.door_of(running.program, running.words or running.main.words, running.main.environment or {})
     port = next((listen.port for listen in running.listens if listen.port in door.others), None)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from ..evidence import CONFIGURED, DOWN, EMBEDDED, LEFTOVER, Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
+from .programs import ROUTER
 from .server import OnHost, Role, Server
 
 _ADDRESS = re.compile(r"https?://(?:[^@/]*@)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
-ROUTER = "sglang-router"
 Asked = Callable[[Evidence], Mapping[str, Figure]]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+ROUTER = "sglang-router"
+
 
 class Command(NamedTuple):
     """What a command line starts. `head`: how many words name it: the interpreter, the program, its subcommand."""
@@ -64,7 +66,7 @@ _KINDS = {
         r"VLLM_",
     ),
     "llama.cpp": _Kind({}, {"llama": _SERVE}, (), ("llama-server",), (8080,), r"LLAMA_|GGML_"),
-    "sglang-router": _Kind(
+    ROUTER: _Kind(
         {
             "sglang_router.launch_router": (),
             "sglang_router.launch_server": (),
@@ -81,7 +83,7 @@ _KINDS = {
 }
 _PROGRAMS = {name: (program, subs) for program, kind in _KINDS.items() for name, subs in kind.programs.items()}
 # Titles of processes that are a server themselves, whose command line is lost under them.
-_TITLED = {"sglang::server": "SGLang", "sglang::router": "sglang-router"}
+_TITLED = {"sglang::server": "SGLang", "sglang::router": ROUTER}
 # vLLM lets its users choose what stands before the colons (VLLM_PROCESS_NAME_PREFIX).
 _TITLES = (
     (re.compile(r"sglang::\S"), "SGLang"),
@@ -147,8 +149,8 @@ def door_of(program: str, words: Sequence[str], environment: Mapping[str, str]) 
     tls = bool(_flag(words, "--ssl-certfile", "--ssl-keyfile", "--ssl-cert-file", "--ssl-key-file", "--tls-cert-path"))
     socket = host if own and host.endswith(".sock") else _flag(words, "--uds") if program == "vLLM" else ""
     stated = [_number(_flag(words, name)) for name in ("--prometheus-port", "--disaggregation-bootstrap-port")]
-    others = frozenset(stated) - {0} | ({29000} if program == "sglang-router" else {8998}) - {port}
-    ports, all_http = (port,) if port else _KINDS[program].ports, program in ("llama.cpp", "sglang-router")
+    others = frozenset(stated) - {0} | ({29000} if program == ROUTER else {8998}) - {port}
+    ports, all_http = (port,) if port else _KINDS[program].ports, program in ("llama.cpp", ROUTER)
     return Door(host, ports, bool(port), tls, socket, others, all_http)
 
 
@@ -181,9 +183,9 @@ def _script(words: Sequence[str], place: int) -> Command:
 
 def _with_subcommand(program: str, subcommands: Sequence[str], words: Sequence[str], place: int) -> Command:
     following = words[place + 1] if place + 1 < len(words) else ""
-    if following in subcommands or (following in _LAUNCH and program == "sglang-router"):
+    if following in subcommands or (following in _LAUNCH and program == ROUTER):
         return Command(program, place + 2)
-    alone = not subcommands or (program == "sglang-router" and following.startswith("--"))
+    alone = not subcommands or (program == ROUTER and following.startswith("--"))
     return Command(program, place + 1) if alone else Command("", 0)
 
 

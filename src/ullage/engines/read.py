@@ -12,6 +12,7 @@ from ..evidence import MAXIMA, Argv, Document, Evidence, Failure, Gpus, Log, Sam
 from ..figure import Figure, Kind
 from .facts import Facts
 from .on_host import is_at, is_of, is_of_host, only_seen, with_host
+from .programs import ROUTER
 from .remarks import remarked
 from .router import read as router_read
 from .server import Role, Server
@@ -47,7 +48,7 @@ TOPICS_OF = {
     "SGLang": ENDPOINTS_OF["SGLang"],
     "vLLM": ENDPOINTS_OF["vLLM"] | {"vllm_config"},
     "llama.cpp": ENDPOINTS_OF["llama.cpp"],
-    "sglang-router": frozenset(["workers"]),  # what else it answers, its workers do
+    ROUTER: frozenset(["workers"]),  # what else it answers, its workers do
 }
 # How the engines are launched. Their mere name stands in their logs too ("sglang is using nccl==2.27.3").
 COMMANDS = (

@@ -10,6 +10,7 @@ from typing import Any
 from ...evidence import Argv, Document, Evidence, Log, LogLine, Sample, Samples
 from ...figure import Figure, Kind, Source, derived, missing
 from ...quoting import in_quotes
+from ..programs import ROUTER
 from ..server import Role, Server, Setting
 from .flags import from_argv, is_router
 
@@ -225,7 +226,7 @@ def _server(target: str, known: _Known) -> Server:
     )
     return Server(
         name=target if target.startswith("http") else _file_name(target, figures),
-        engine="sglang-router",
+        engine=ROUTER,
         role=Role.ROUTER,
         figures=figures,
         settings=settings,
