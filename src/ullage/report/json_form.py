@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from .. import __version__
@@ -12,9 +13,10 @@ from ..capacity.limits import Ceiling, Limits
 from ..capacity.pool import Pool
 from ..capacity.request import Shape
 from ..deployment import Answer, reach_of, total_context
-from ..engines.server import Level, OnHost, Server
-from ..evidence import Unit
+from ..engines.server import Disagreement, Level, OnHost, Server, Setting
+from ..evidence import Evidence, Unit
 from ..figure import Figure
+from ..findings.base import Finding
 from .model import Report
 
 SCHEMA = "ullage.limits/1"
@@ -28,63 +30,81 @@ def to_data(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "ullage": __version__,
-        "read_at": report.read_at.isoformat(timespec="seconds"),
+        "read_at": _time(report.read_at),
         "read_as": list(report.echoes),
         "servers": [_server(report, server) for server in report.deployment.servers],
         "chain": [_chain(a, a.chain) for a in report.answers if a.chain],
         "chain_not_computed": "; ".join(part.no_chain for part in report.deployment.parts if part.no_chain) or None,
-        "findings": [
-            {
-                "id": f.id,
-                "subject": f.subject,
-                "severity": f.severity.value,
-                "confidence": f.confidence.value,
-                "where": f.where,
-                "says": f.says,
-                "advice": f.advice,
-                "evidence": [figure_form(e) for e in f.evidence],
-            }
-            for f in report.findings
-        ],
-        "not_read": (
-            [{"place": e.place, "status": f.status, "reason": f.reason, "advice": f.advice} for e, f in report.failed]
-            + [
-                {"place": u.evidence.place, "status": "not understood", "reason": u.reason, "advice": ""}
-                for u in report.unclaimed
-            ]
-        ),
+        "findings": [_finding(finding) for finding in report.findings],
+        "not_read": _not_read(report),
     }
 
 
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "subject": finding.subject,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "where": finding.where,
+        "says": finding.says,
+        "advice": finding.advice,
+        "evidence": [figure_form(figure) for figure in finding.evidence],
+    }
+
+
+def _not_read(report: Report) -> list[dict[str, str]]:
+    failed = [(e.place, f.status, f.reason, f.advice) for e, f in report.failed]
+    unclaimed = [(u.evidence.place, "not understood", u.reason, "") for u in report.unclaimed]
+    names = ("place", "status", "reason", "advice")
+    return [dict(zip(names, told, strict=True)) for told in (*failed, *unclaimed)]
+
+
 def _server(report: Report, server: Server) -> dict[str, Any]:
-    reach = reach_of(server)
+    """Who it is, what it holds, what of that is in use, what was before, where all of it was read, and its limits."""
     return {
         "name": server.name,
         "engine": server.engine,
         "role": server.role.value,
+        **_capacity(server),
+        **_use(server),
+        **_past(server),
+        "disagreements": [_disagreement(d) for d in server.disagreements],
+        "workers": list(server.workers),
+        "host": _on_host(server.host) if server.host else None,
+        "notes": list(server.notes),
+        "evidence": [_evidence(item) for item in server.evidence],
+        "limits": [_limits(a.label, a.by_server[server.name]) for a in report.answers if server.name in a.by_server],
+    }
+
+
+def _capacity(server: Server) -> dict[str, Any]:
+    reach = reach_of(server)
+    return {
         "figures": _figures(server.figures),
-        "settings": [
-            {
-                "label": s.label,
-                "requested": figure_form(s.requested),
-                "effective": figure_form(s.effective),
-                "differs": s.differs,
-                "why": s.why,
-            }
-            for s in server.settings
-        ],
+        "settings": [_setting(setting) for setting in server.settings],
         "pools": [_pool(pool) for pool in server.pools],
         "longest_request": figure_form(reach.tokens),
         "longest_request_by": reach.ceiling.what if reach.ceiling else None,
         "longest_request_perhaps": _ceiling(reach.perhaps),
         "total_context": figure_form(total_context(server)),
         "default_output": figure_form(server.default_output),
+    }
+
+
+def _use(server: Server) -> dict[str, Any]:
+    return {
         "usage": _figures(server.usage),
         "peaks": _figures(server.peaks),
         "running": figure_form(server.running),
         "queues": [{"label": q.label, "waiting": figure_form(q.waiting)} for q in server.queues],
         "levels": [_level(level) for level in server.levels],
         "ranks": {rank.name: _figures(rank.figures) for rank in server.ranks},
+    }
+
+
+def _past(server: Server) -> dict[str, Any]:
+    return {
         "history": [
             {"at": m.at, "rank": m.rank, "values": {name: f.value for name, f in m.figures.items()}}
             for m in server.history
@@ -92,24 +112,30 @@ def _server(report: Report, server: Server) -> dict[str, Any]:
         "earlier_starts": [
             {"began": e.began, "note": e.why_earlier, "figures": _figures(e.figures)} for e in server.earlier
         ],
-        "disagreements": [
-            {"quantity": d.quantity, "figures": [figure_form(f) for f in d.figures], "why": d.why}
-            for d in server.disagreements
-        ],
-        "workers": list(server.workers),
-        "host": _on_host(server.host) if server.host else None,
-        "notes": list(server.notes),
-        "evidence": [
-            {
-                "place": e.place,
-                "topic": e.topic,
-                "stream": e.origin.stream,
-                "pid": e.origin.pid,
-                "read_at": e.read_at.isoformat(timespec="seconds"),
-            }
-            for e in server.evidence
-        ],
-        "limits": [_limits(a.label, a.by_server[server.name]) for a in report.answers if server.name in a.by_server],
+    }
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    return {
+        "label": setting.label,
+        "requested": figure_form(setting.requested),
+        "effective": figure_form(setting.effective),
+        "differs": setting.differs,
+        "why": setting.why,
+    }
+
+
+def _disagreement(found: Disagreement) -> dict[str, Any]:
+    return {"quantity": found.quantity, "figures": [figure_form(f) for f in found.figures], "why": found.why}
+
+
+def _evidence(item: Evidence) -> dict[str, Any]:
+    return {
+        "place": item.place,
+        "topic": item.topic,
+        "stream": item.origin.stream,
+        "pid": item.origin.pid,
+        "read_at": _time(item.read_at),
     }
 
 
@@ -118,7 +144,7 @@ def _on_host(host: OnHost) -> dict[str, Any]:
     process, unit = host.process, host.unit
     return {
         "pid": process.pid,
-        "started_at": process.started_at.isoformat(timespec="seconds") if process.started_at else None,
+        "started_at": _time(process.started_at),
         "user": process.user,
         "processes": [{"pid": member.pid, "title": member.title} for member in process.members],
         "listens": list(process.listens),
@@ -138,14 +164,11 @@ def _unit(unit: Unit) -> dict[str, Any]:
         "manager": unit.manager,
         "state": unit.state,
         "invocation": unit.invocation,
-        "since": unit.since.isoformat(timespec="seconds") if unit.since else None,
+        "since": _time(unit.since),
         "restarts": unit.restarts,
         "result": unit.result,
         "reload_pending": unit.reload_pending,
-        "files": [
-            {"path": f.path, "changed_at": f.changed_at.isoformat(timespec="seconds") if f.changed_at else None}
-            for f in unit.files
-        ],
+        "files": [{"path": file.path, "changed_at": _time(file.changed_at)} for file in unit.files],
     }
 
 
@@ -193,6 +216,10 @@ def _chain(answer: Answer, found: ChainLimits) -> dict[str, Any]:
         "refused_by": _ceiling(found.refused),
         "perhaps_refused_by": _ceiling(found.perhaps_refused),
     }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
 
 
 def _shape(shape: Shape) -> dict[str, int | None]:
