@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests import replayed
-from tests.evidence import DAY, URL, argv, decode_batch, document, failed, gauges, log, metrics, server_args, start
+from tests.evidence import (
+    DAY,
+    URL,
+    argv,
+    decode_batch,
+    document,
+    failed,
+    gauges,
+    log,
+    metrics,
+    on_host,
+    server_args,
+    start,
+    vllm_start,
+)
 from ullage.cli.gather import Options, gather
 from ullage.evidence import Evidence
 from ullage.report.model import Report, report_on
@@ -39,6 +53,19 @@ def several() -> Report:
     return report_on([one, other, argv(f"python -m sglang.launch_server {ASKED}")])
 
 
+def chains() -> Report:
+    """Two chains of two models, a server of its own, and one of which little is known."""
+    pairs = (
+        log(f"{model}-{role}.log", *start(tokens, port=port, disaggregation_mode=role, model_path=f"/models/{model}"))
+        for model, role, port, tokens in (
+            *(("small", "prefill", 1, 900_000), ("small", "decode", 2, 500_000)),
+            *(("other", "prefill", 3, 90_000), ("other", "decode", 4, 50_000)),
+        )
+    )
+    alone = log("alone.log", *vllm_start(100_000, 12.2))
+    return report_on([*pairs, alone, *on_host("python -m sglang.launch_server --model-path /m/x --port 30002")])
+
+
 def hostile() -> Report:
     """Model, file names, versions and log lines that try to be markup."""
     lines = (f"[{DAY} 10:00:00] {server_args(model_path=HOSTILE)}", *start(40_000, model_path=HOSTILE)[1:])
@@ -47,4 +74,11 @@ def hostile() -> Report:
     return report_on(items)
 
 
-REPORTS = {"chain": chain, "aggregated": aggregated, "unknown": unknown, "several": several, "hostile": hostile}
+REPORTS = {
+    "chain": chain,
+    "aggregated": aggregated,
+    "unknown": unknown,
+    "several": several,
+    "chains": chains,
+    "hostile": hostile,
+}

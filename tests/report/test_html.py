@@ -36,6 +36,7 @@ from ullage.report.html.markup import data, prose, tag, text
 from ullage.report.html.numbers import Numbers
 from ullage.report.html.tanks import layers_of, tank
 from ullage.report.model import Report, report_on
+from ullage.report.rows import rows_of
 from ullage.report.words import ratio, value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
@@ -178,6 +179,40 @@ def test_the_headline_says_a_range_and_an_upper_bound_as_such() -> None:
     assert doubtful == ["1 to 4 requests of the full 1,024 tokens are safe in parallel (bound by KV pool)."]
     [unknown_slots] = headline(log("v.log", *vllm_start(64_000, 7.81)))
     assert unknown_slots.startswith("At most ")
+
+
+def test_each_headline_says_whose_it_is_in_the_words_of_the_terminal() -> None:
+    report = REPORTS["chains"]()
+    titles = [title.removeprefix("Parallel requests, ") for title, _ in rows_of(report)]
+    assert titles == [
+        "http://127.0.0.1:30002",
+        "alone.log (port 8000)",
+        "prefill to decode, small-prefill.log (port 1)",
+        "prefill to decode, other-prefill.log (port 3)",
+    ]
+    assert [words for _, words in parsed("chains").all("span", **{"class": "whose"})] == titles
+    told = [words for _, words in parsed("chains").all("p", **{"class": "answer"})]
+    starts = ("How many requests fit is not known", "At most 24 requests", "64 requests of", "10 requests of")
+    assert all(words.startswith(title + start) for words, title, start in zip(told, titles, starts, strict=True))
+    headings = [words for e, words in parsed("chains").all("h3") if "limits" in e.inside]
+    assert headings == titles
+
+
+@pytest.mark.parametrize("name", ["chain", "aggregated", "unknown"])
+def test_where_there_is_one_it_is_not_named(name: str) -> None:
+    assert not parsed(name).all("span", **{"class": "whose"})
+
+
+def sizes(*roles: str) -> str:
+    """What stands small beside the model: one chain of servers in these roles."""
+    logs = (log(f"{i}.log", *start(500_000, port=i, disaggregation_mode=role)) for i, role in enumerate(roles, start=1))
+    [title] = of_servers(*logs).all("h1")
+    return title[1].removeprefix("small").strip()
+
+
+def test_a_chain_is_told_in_the_order_of_a_request_with_servers_of_a_role_together() -> None:
+    assert sizes("decode", "prefill") == "prefill → decode"
+    assert sizes("prefill", "decode", "prefill") == "2 prefill → decode"
 
 
 @every

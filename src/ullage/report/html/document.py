@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 from string import Template
 
 from ... import __version__
+from ...deployment import Deployment
+from ...engines.server import Role
 from ..curve import curves_of
 from ..model import Report
 from ..rows import grouped, model_of, not_read
@@ -68,15 +71,22 @@ def _header(report: Report) -> Html:
     deployment = report.deployment
     when = tag("time", f"{report.read_at:%Y-%m-%d %H:%M:%S %z}", datetime=report.read_at.isoformat(timespec="seconds"))
     brand = tag("p", tag("b", "Ullage"), f" {__version__}, read ", when, class_="brand")
-    alone = deployment.parts[0] if len(deployment.parts) == 1 else None
-    chain = alone is not None and alone.is_chain
-    roles = " → ".join(s.role.value for s in (*deployment.routers, *deployment.workers)) if chain else ""
-    servers = f"{len(deployment.workers)} servers" if len(deployment.workers) > 1 else ""
-    small = tag("small", f" {roles or servers}")
-    several = len(deployment.workers) > 1 and not chain
-    answers = (tag("p", f"{whose}: " if several else "", told, class_="answer") for whose, told in headlines(report))
+    small = tag("small", f" {_size(deployment)}")
+    answers = (
+        tag("p", tag("span", name, class_="whose") if name else "", told, class_="answer")
+        for name, told in headlines(report)
+    )
     echoes = (tag("p", echo, class_="who-runs") for echo in report.echoes)
     return tag("header", brand, tag("h1", _name(report), small), *answers, *echoes, _navigation(report), class_="top")
+
+
+def _size(deployment: Deployment) -> str:
+    """`router → 2 prefill → decode` where all of it is one chain; else how many servers."""
+    if len(deployment.parts) == 1 and deployment.is_chain:
+        counts = Counter(server.role for server in deployment.servers)
+        roles = sorted(counts, key=(Role.ROUTER, Role.PREFILL, Role.DECODE, Role.UNIFIED, Role.UNKNOWN).index)
+        return " → ".join(f"{counts[role]} {role.value}" if counts[role] > 1 else role.value for role in roles)
+    return f"{len(deployment.workers)} servers" if len(deployment.workers) > 1 else ""
 
 
 def _navigation(report: Report) -> Html:

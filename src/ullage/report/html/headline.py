@@ -1,4 +1,4 @@
-"""The page's first sentence: how many requests are safe in parallel at a usual length and at the full context."""
+"""The page's first sentences: how many requests are safe in parallel at a usual length and at the full context."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ...capacity.chain import ChainLimits
 from ...capacity.limits import Limits
 from ...deployment import Answer
 from ..model import Report
+from ..rows import rows_of
 from ..words import value_of
-from .markup import Html, joined, tag
+from .markup import Html, joined, tag, text
 
 _USUAL = (32_768, 4_096)  # the first of them that is served, where no row was asked for
 Found = Limits | ChainLimits
@@ -18,13 +19,27 @@ Pick = Callable[[Answer], Found | None]
 
 
 def headlines(report: Report) -> Iterator[tuple[str, Html]]:
-    """(whose, sentence): one of each chain; else one of each server of which it is known."""
+    """(whose, sentence): one of each chain; else one of each server. `whose` is empty where there is only one."""
+    for name, pick in zip(whose(report), _picks(report), strict=True):
+        if sentence := _sentence(report, pick):
+            yield name, sentence
+        elif name and not any(found.admits.known for answer in report.answers if (found := pick(answer))):
+            yield name, text("How many requests fit is not known.")
+
+
+def whose(report: Report) -> list[str]:
+    """Of which chain or server each table of the limits is, in the words of its title; nothing where there is one."""
+    titles = [title.removeprefix("Parallel requests, ") for title, _ in rows_of(report)]
+    return titles if len(titles) > 1 else [""] * len(titles)
+
+
+def _picks(report: Report) -> Iterator[Pick]:
+    """What finds each table's limits in an answer, in the order of the tables."""
     for part in report.deployment.parts:
         if part.is_chain:
-            yield from _of("prefill to decode", report, partial(_of_chain, {s.name for s in part.workers}))
+            yield partial(_of_chain, {server.name for server in part.workers})
         else:
-            for server in part.workers:
-                yield from _of(server.name, report, partial(_of_server, server.name))
+            yield from (partial(_of_server, server.name) for server in part.workers)
 
 
 def _of_chain(names: set[str], answer: Answer) -> Found | None:
@@ -35,11 +50,11 @@ def _of_server(name: str, answer: Answer) -> Found | None:
     return answer.by_server.get(name)
 
 
-def _of(whose: str, report: Report, pick: Pick) -> Iterator[tuple[str, Html]]:
+def _sentence(report: Report, pick: Pick) -> Html:
+    """Nothing where it is not known."""
     told = [(answer, found) for answer in _told(report, pick) if (found := pick(answer)) is not None]
-    if told:
-        parts = [_part(answer, found, first=i == 0) for i, (answer, found) in enumerate(told)]
-        yield whose, joined(parts[0], *(joined("; ", part) for part in parts[1:]), ".")
+    parts = [_part(answer, found, first=i == 0) for i, (answer, found) in enumerate(told)]
+    return joined(parts[0], *(joined("; ", part) for part in parts[1:]), ".") if parts else Html("")
 
 
 def _told(report: Report, pick: Pick) -> list[Answer]:

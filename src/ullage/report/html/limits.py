@@ -8,25 +8,23 @@ from ..curve import Curve
 from ..model import Report
 from ..rows import Row, consequences, rows_of, sums
 from .chart import Mark, chart, no_curve, pool_in
+from .headline import whose
 from .markup import Html, joined, prose, tag
 from .numbers import Numbers
 
 
 def limits_section(report: Report, curves: Sequence[Curve], looks: dict[str, int], numbers: Numbers) -> Html:
     """One curve and one table of a chain; else of each server."""
-    titled = rows_of(report) if report.answers else []
+    tables = [rows for _, rows in rows_of(report)] if report.answers else []
     parts = (
-        joined(
-            tag("h3", title.removeprefix("Parallel requests, ")) if len(titled) > 1 else Html(""),
-            _limits(curve, rows, report.asked, looks, numbers),
-        )
-        for (title, rows), curve in zip(titled, curves, strict=True)
+        joined(tag("h3", name) if name else Html(""), _limits(curve, rows, report.asked, looks, numbers))
+        for name, rows, curve in zip(whose(report), tables, curves, strict=True)
     )
     nothing = [tag("p", "Only a router was read: it holds nothing itself. --follow reads its workers too.")]
     deployments = report.deployment.parts
     small = tag("small", ", prefill to decode") if all(part.is_chain for part in deployments) else ""
     apart = [tag("p", part.no_chain) for part in deployments if part.no_chain]
-    return tag("section", tag("h2", "Parallel requests", small), *apart, *(parts if titled else nothing), id="limits")
+    return tag("section", tag("h2", "Parallel requests", small), *apart, *(parts if tables else nothing), id="limits")
 
 
 def _limits(curve: Curve, rows: Sequence[Row], asked: Sequence[str], looks: dict[str, int], numbers: Numbers) -> Html:
