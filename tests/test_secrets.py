@@ -407,10 +407,12 @@ def specs() -> tuple[str, ...]:
         f"[[target]]\nfile = 5\ncacert = 6\n# {canary()}\n",
         f'target = "{canary()}"\n',
         f'[[target]]\n"{canary(HF)}" = 1\n',
+        f'[[target]]\nurl = "http://127.0.0.1:1"\nflags = "--api-key {canary()}"\n',
+        f'[[target]]\nurl = "http://127.0.0.1:1"\nflags = "--api-key {canary()} \\"no end"\n',
     )
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", range(10))
 def test_a_spec_that_is_off(tmp_path: Path, case: int, here: Run) -> None:
     spec = tmp_path / "ullage.toml"
     spec.write_text(specs()[case], "utf-8")

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from tests.engine_servers import KEY, OPEN, SERVED, info, serving, sglang, taking_turns, vllm
+from tests.evidence import start
 from tests.observe import servers
 from tests.observe.servers import free_port
 from ullage.cli.gather import Options, gather
 from ullage.cli.main import ullage
 from ullage.errors import UnreachableError, UsageError
 from ullage.evidence import Evidence
+from ullage.report.json_form import to_json
 from ullage.report.model import Report, report_on
 
 QUICK = 1.0  # seconds, where something hangs
@@ -134,6 +136,31 @@ def test_sockets_in_a_spec_each_with_its_key(tmp_path: Path, monkeypatch: pytest
         assert {headers.get("authorization") for _, headers in one.seen} == {f"Bearer {KEY}"}
         assert {headers.get("authorization") for _, headers in two.seen} == {None}
     assert [place for place, _, _ in not_read(report)] == [f"http://unix:{tmp_path}/two.sock"]
+
+
+def test_what_a_spec_says_of_each_server_is_compared_with_that_one(tmp_path: Path) -> None:
+    (tmp_path / "start.log").write_text("\n".join((*start(500_000, mem_fraction_static=0.83), "")))
+    spec = tmp_path / "ullage.toml"
+    with serving(sglang(chunked_prefill_size=8192)) as one, serving(sglang(chunked_prefill_size=4096)) as two:
+        spec.write_text(
+            f'[[target]]\nurl = "{one.url}"\nflags = "--chunked-prefill-size 8192 --api-key {KEY}"\n'
+            f'[[target]]\nurl = "{two.url}"\nflags = "sglang serve --chunked-prefill-size 8192"\n'
+            '[[target]]\nfile = "start.log"\nflags = """--mem-fraction-static \\\n 0.85"""\n'
+        )
+        report = reported(str(spec))
+        assert KEY not in to_json(report)
+    assert found(report, "spec-differs") == [
+        f"chunked_prefill_size is 8,192 in {spec}, target 2, it runs with 4,096",
+        f"mem_fraction_static is 0.85 in {spec}, target 3, it runs with 0.83",
+    ]
+    assert [f.where for f in report.findings if f.id == "spec-differs"] == [two.url, "start.log (port 30000)"]
+
+
+def test_flags_of_a_spec_whose_quotes_do_not_pair_up(tmp_path: Path) -> None:
+    spec = tmp_path / "ullage.toml"
+    spec.write_text('[[target]]\nurl = "http://127.0.0.1:1"\nflags = "--model-path \'here"\n')
+    with pytest.raises(UsageError, match=r"ullage\.toml, target 1: flags: "):
+        gathered(str(spec))
 
 
 def test_a_router_on_a_socket_is_followed(tmp_path: Path) -> None:

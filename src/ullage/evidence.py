@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 # Topics of evidence that is not an endpoint's answer.
 CONFIGURED = "configured"  # the command line that stands in a unit's files
+INTENDED = "intended"  # the flags that an ullage.toml says a target is to run with
 LEFTOVER = "leftover"  # processes whose server is gone
 EMBEDDED = "embedded"  # an engine inside a program that is no server
 DOWN = "down"  # a unit whose server does not run

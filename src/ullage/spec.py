@@ -5,6 +5,7 @@ url = "https://decode-1:30001"
 api_key_env = "DECODE_KEY"      # the variable's name; a key itself is refused
 cacert = "ca.pem"
 metrics = "http://decode-1:9090/metrics"  # where its metrics page stands elsewhere
+flags = "--mem-fraction-static 0.83 --context-length 131072"  # what it is to run with: compared with what it does
 
 [[target]]
 file = "startup.log"
@@ -19,11 +20,13 @@ from typing import Any, NamedTuple
 from .errors import UsageError
 from .masking import Masker
 
-_KEYS = {"url", "file", "api_key_env", "cacert", "insecure", "metrics"}
+_KEYS = {"url", "file", "api_key_env", "cacert", "insecure", "metrics", "flags"}
 
 
 class Target(NamedTuple):
-    """One thing to read: a URL (with the name of its key's variable and its certificates) or a file."""
+    """One thing to read: a URL (with the name of its key's variable and its certificates) or a file. `flags`: what it
+    is to run with, as `stated` somewhere.
+    """
 
     where: str
     is_url: bool
@@ -31,6 +34,8 @@ class Target(NamedTuple):
     cacert: str | None = None
     insecure: bool = False
     metrics: str | None = None  # the URL of its metrics page, where that stands elsewhere
+    flags: str = ""
+    stated: str = ""
 
 
 def read_spec(path: str) -> list[Target]:
@@ -71,10 +76,11 @@ def _target(path: str, number: int, table: dict[str, Any]) -> Target:
     cacert = str(folder / table["cacert"]) if table.get("cacert") else None
     if file and table.get("metrics"):
         raise UsageError(f"{path}: target {number} has metrics beside a file", 'write it as file = "metrics.txt"')
+    flags, stated = table.get("flags", ""), f"{path}, target {number}"
     if file:
-        return Target(str(folder / file), is_url=False)
+        return Target(str(folder / file), is_url=False, flags=flags, stated=stated)
     where, page = _urls(str(url), table.get("metrics"))
-    return Target(where, True, table.get("api_key_env"), cacert, bool(table.get("insecure")), page)
+    return Target(where, True, table.get("api_key_env"), cacert, bool(table.get("insecure")), page, flags, stated)
 
 
 def _require_types(path: str, number: int, table: dict[str, Any]) -> None:

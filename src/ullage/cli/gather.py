@@ -13,7 +13,7 @@ from ..engines.on_host import is_at
 from ..engines.read import COMMANDS, ENDPOINTS, TELLING, log_markers, read
 from ..engines.server import Role, Server
 from ..errors import UsageError
-from ..evidence import Evidence, Failure, Origin
+from ..evidence import INTENDED, Evidence, Failure, Origin
 from ..masking import Masker
 from ..spec import Target, read_spec
 
@@ -48,7 +48,7 @@ def gather(targets: Sequence[str], flags: Sequence[str], options: Options) -> li
     keys = keys_of(named, options)
     masker = Masker([*keys.values(), *_passwords(named)])
     items = [item for target in named if not target.is_url for item in _read_file(target.where, masker)]
-    items += _read_flags(flags, masker)
+    items += [*_read_flags(flags, masker), *(_intended(target, masker) for target in named if target.flags)]
     items += _read_prometheus(keys, masker, options)
     urls = {target.where: target for target in named if target.is_url}
     return items + read_urls(urls, keys, masker, options, items) if urls else items
@@ -135,6 +135,18 @@ def _read_flags(flags: Sequence[str], masker: Masker) -> list[Evidence]:
     items = [argv_of(text, masker) for text in flags]
     names = ["--flags", *(f"--flags {n}" for n in range(2, len(items) + 1))]
     return [item._replace(origin=item.origin._replace(target=name)) for item, name in zip(items, names, strict=True)]
+
+
+def _intended(target: Target, masker: Masker) -> Evidence:
+    """What an ullage.toml says the target is to run with."""
+    from ..observe.files import argv_of
+
+    try:
+        item = argv_of(target.flags, masker)
+    except UsageError as error:
+        raise UsageError(f"{masker.text(target.stated)}: flags: {error.message}", error.advice) from None
+    origin = Origin(masker.text(target.where).rstrip(":"))
+    return item._replace(origin=origin, place=masker.text(target.stated), topic=INTENDED)
 
 
 def _named(target: str, options: Options) -> list[Target]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..evidence import CONFIGURED, DOWN, EMBEDDED, LEFTOVER, Argv, Evidence, Process, Unit
+from ..evidence import CONFIGURED, DOWN, EMBEDDED, INTENDED, LEFTOVER, Argv, Evidence, Process, Unit
 from ..figure import Figure, Kind, Source
 from .programs import ROUTER
 from .server import OnHost, Role, Server
@@ -18,8 +18,8 @@ Asked = Callable[[Evidence], Mapping[str, Figure]]
 
 
 def is_of_host(item: Evidence) -> bool:
-    """Evidence of the host, which no engine reads."""
-    return item.topic == CONFIGURED or isinstance(item.content, Process | Unit)
+    """Evidence of the host or of an ullage.toml, which no engine reads."""
+    return item.topic in (CONFIGURED, INTENDED) or isinstance(item.content, Process | Unit)
 
 
 def is_of_no_server(item: Evidence) -> bool:

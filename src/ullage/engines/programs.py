@@ -136,6 +136,12 @@ def readable(words: Sequence[str]) -> tuple[str, ...]:
     return (*_KINDS[program].readable, *words[head:]) if program else tuple(words)
 
 
+def of_flags(engine: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """The command line of an engine's server with these flags, as the reader of its flags knows it."""
+    kind = _KINDS.get(engine, _KINDS["SGLang"])  # the tank has SGLang's
+    return (*kind.readable, *flags)
+
+
 def environment_of(program: str) -> re.Pattern[str]:
     """The variables that bear on the capacity or the start of a server, to be matched. No other is kept."""
     return re.compile(f"(?:{_KINDS[program].environment}|{_BOTH})")

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from ..evidence import MAXIMA, Argv, Document, Evidence, Failure, Gpus, Log, Samples
 from ..figure import Figure, Kind
 from .facts import Facts
+from .intended import with_intended
 from .on_host import is_at, is_of, is_of_host, only_seen, with_host
 from .programs import ROUTER
 from .remarks import remarked
@@ -100,7 +101,8 @@ def read(items: Sequence[Evidence]) -> tuple[list[Server], list[Unclaimed]]:
     workers = [as_tank(s) for engine, found in facts.items() if found for s in _engine(engine).servers(found)]
     told = [*workers, *router_read.servers(routers)]
     servers = told_apart([*told, *only_seen(told, every)])
-    servers = [_with_peaks(with_host(server, every, asked_of), every) for server in servers]
+    servers = [with_intended(with_host(server, every, asked_of), every, asked_of) for server in servers]
+    servers = [_with_peaks(server, every) for server in servers]
     asked = {item.origin.target for item in items}
     servers = [_with_workers(_with_unread(server, items), servers, asked) for server in servers]
     return remarked(servers, every), unclaimed

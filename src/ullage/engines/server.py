@@ -150,6 +150,7 @@ class Server:
     workers: tuple[str, ...] = ()  # of a router: the URLs it routes to
     notes: tuple[str, ...] = ()
     host: OnHost | None = None  # where it was found on this one
+    intended: Mapping[str, Figure] = field(default_factory=dict)  # what an ullage.toml says it is to run with
     unread: Mapping[str, str] = field(default_factory=dict)  # endpoint, or the reason of several -> the reason
 
     @property

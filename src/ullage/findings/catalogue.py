@@ -17,14 +17,16 @@ from . import (  # noqa: F401 - importing enters their rules
     router,
     running,
     slots,
+    spec,
     starts,
     units,
 )
 from .base import CATALOGUE, Finding
 
 # What hurts first, within one severity.
-_SUBJECTS = tuple(
-    """running units refusal host load queues slots roles pools blocks limits memory router starts access""".split()
+_SUBJECTS = (
+    *("running", "units", "refusal", "host", "load", "queues", "slots", "roles"),
+    *("pools", "blocks", "limits", "memory", "router", "starts", "spec", "access"),
 )
 _OF_THE_HOST = ("running", "units")  # subjects that look at all servers of a host together
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..deployment import Deployment
 from ..engines.server import OnHost, Server
 from ..evidence import CONFIGURED, Argv, ConfigFile, Unit
-from ..figure import Figure, Source, missing, read
+from ..figure import Figure, Source, read
 from ..units import told_duration
 from .base import Hit, Severity, rule
+from .compared import NO_MATTER, of, setting_of, told, unequal
 from .unit_commands import journal_of, manager_owner, unit_command
 
 _CLOCK_SET_S = 2.0
+_SINCE = "running since before the edit with"
 _Edit = tuple[str, Figure, Figure]  # a quantity, as the files say now, as the process was started
-_NO_MATTER = frozenset(["api_key", "admin_api_key", "log_level", "host"])
 
 
 @rule("restart-pending", Severity.WARNING, "The unit's files ask for something else than what runs")
@@ -51,17 +52,17 @@ def unit_differs(deployment: Deployment) -> Iterator[Hit]:
             continue
         edits = _edits(server)
         if edits and not any(_is_newer(file, host) for file in _files(host)):
-            told = "; ".join(_told(server, *edit, "it runs with") for edit in edits)
+            differing = "; ".join(told(server, name, now, "it runs with", then) for name, now, then in edits)
             yield Hit(
                 server.name,
-                f"{told} (in {host.configured_in}, not edited since the start)",
+                f"{differing} (in {host.configured_in}, not edited since the start)",
                 _evidence(server, edits),
                 f"look at what {host.unit.name} really starts: {unit_command('systemctl', host.unit, 'cat')}",
             )
 
 
 def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequence[ConfigFile]) -> Hit:
-    told = "; ".join(_told(server, *edit, "running since before the edit with") for edit in edits)
+    differing = "; ".join(told(server, name, now, _SINCE, then) for name, now, then in edits)
     unit = host.unit
     restart = unit_command("systemctl", unit, "restart") if unit else "restart the server"
     reload = "daemon-reload, then " if unit and unit.reload_pending else ""
@@ -69,7 +70,7 @@ def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequ
     where = f" ({', '.join(file.path for file in changed)})" if changed else ""
     return Hit(
         server.name,
-        f"{told}{where}: restart pending",
+        f"{differing}{where}: restart pending",
         _evidence(server, edits),
         f"{reload}{restart} when it suits, or take the edit back",
     )
@@ -92,9 +93,9 @@ def _edits(server: Server) -> list[_Edit]:
     host = server.host
     if host is None or host.configured is None:
         return []
-    names = [n for n in dict.fromkeys([*host.configured, *host.asked]) if n not in _NO_MATTER]
-    pairs = [(name, _of(host.configured, name), _asked(server, host, name)) for name in names]
-    return [(n, now, then) for n, now, then in pairs if then and str(now.value).lower() != str(then.value).lower()]
+    names = [n for n in dict.fromkeys([*host.configured, *host.asked]) if n not in NO_MATTER]
+    pairs = [(name, of(host.configured, name), _asked(server, host, name)) for name in names]
+    return [(name, now, then) for name, now, then in pairs if then and unequal(now, then)]
 
 
 def _asked(server: Server, host: OnHost, name: str) -> Figure | None:
@@ -102,36 +103,15 @@ def _asked(server: Server, host: OnHost, name: str) -> Figure | None:
     None where that says nothing.
     """
     if name in host.asked or not _has_settings_elsewhere(server):
-        return _of(host.asked, name)
-    return next((s.requested for s in server.settings if s.requested.name == name and s.requested.known), None)
+        return of(host.asked, name)
+    setting = setting_of(server, name)
+    return setting.requested if setting and setting.requested.known else None
 
 
 def _has_settings_elsewhere(server: Server) -> bool:
     """Where its `--config` file was read as it was at the start, its settings stand in its place."""
     commands = [item.content for item in server.evidence if isinstance(item.content, Argv) and item.topic != CONFIGURED]
     return any(word.partition("=")[0] == "--config" for command in commands for word in command.words)
-
-
-def _of(figures: Mapping[str, Figure], name: str) -> Figure:
-    return figures.get(name) or missing(name, "", "not set")
-
-
-def _told(server: Server, name: str, configured: Figure, asked: Figure, runs: str) -> str:
-    setting = next((s for s in server.settings if s.requested.name == name), None)
-    effective = setting.effective if setting and setting.effective.known else None
-    also = f", {_plain(effective)} in effect" if effective and str(effective.value) != str(asked.value) else ""
-    return f"{name} is {_plain(configured)} in {_where(configured)}, {runs} {_plain(asked)}{also}"
-
-
-def _plain(figure: Figure) -> str:
-    value = figure.value
-    if value is None:
-        return "not set"
-    return f"{value:,}" if type(value) is int else str(value)
-
-
-def _where(figure: Figure) -> str:
-    return figure.source.evidence if figure.source else "its files"
 
 
 def _evidence(server: Server, edits: Sequence[_Edit]) -> tuple[Figure, ...]:
