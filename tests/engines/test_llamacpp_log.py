@@ -439,3 +439,16 @@ def test_the_queue_of_ollama_stands_before_the_slots_of_its_runner() -> None:
     told = logged(*SUMMER_2025, f"time=2026-05-20T19:18:03.063-03:00 {said}").notes
     assert any("OLLAMA_MAX_QUEUE" in note for note in told)
     assert not any("Ollama" in note for note in logged(*SUMMER_2025).notes)
+
+
+def test_a_log_that_ends_while_the_model_is_loaded_says_so() -> None:
+    """Its library's lines are there: raising the verbosity would tell no more."""
+    server = logged(
+        NEWEST[1],
+        "0.00.433.100 I load_tensors:        ROCm0 model buffer size =  7000.25 MiB",
+        "#9  0x0000000000580150 in common_init_result::common_init_result(common_params&) ()",
+    )
+    assert any("ends while the model is loaded" in note for note in server.notes)
+    assert not any("-lv 4" in note for note in server.notes)
+    come_up = logged(NEWEST[1], *NEWEST[-3:])
+    assert any("-lv 4" in note for note in come_up.notes)

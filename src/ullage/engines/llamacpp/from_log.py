@@ -13,6 +13,7 @@ from ..server import EarlierStart, Role
 from .flags import arguments_of
 from .lines import Step
 from .log_caches import cache_figures
+from .log_devices import device_figures
 from .log_use import slot_figures, usage_figures
 from .starts import Start, processes_of
 
@@ -24,6 +25,10 @@ _NO_FIGURES = frozenset(
 _OLLAMA = (
     "Ollama runs this model: OLLAMA_NUM_PARALLEL sets the slots, and its own queue stands before them, which refuses"
     " with 503 beyond OLLAMA_MAX_QUEUE (512 by default)"
+)
+_NO_LIBRARY = "the lines of the library are not in this log: llama-server prints them with -lv 4 in builds since 2026"
+_NO_CONTEXT = (
+    "the log ends while the model is loaded, before its context is made: the start is not finished, or it died"
 )
 _WORDS = {"true": True, "false": False}
 
@@ -63,7 +68,7 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
             if not str(event.values.get(name, "/")).endswith("/"):  # a folder is no model: loading it fails
                 figures[name] = figure_of(name, event.values[name], evidence, event)
     figures |= _version(start, evidence)
-    figures = cache_figures(_of_models(start), evidence) | figures
+    figures = device_figures(start.events, evidence) | cache_figures(_of_models(start), evidence) | figures
     if start.ready:
         shown = next((e for e in start.events if e.step in (Step.READY, Step.RUN, Step.ROUTER)), start.events[0])
         figures["ready"] = figure_of("ready", True, evidence, shown)
@@ -132,7 +137,6 @@ def _notes(start: Start, log: Log) -> Iterator[str]:
         return
     if refused := start.refusal:
         yield f"the server did not come up: {refused.line.text[-160:].strip()}"
-    elif not start.says("n_slots") and not start.says("n_ctx"):
-        yield "the start-up lines are not in this log"
     elif not start.says("n_ctx"):
-        yield "the lines of the library are not in this log: llama-server prints them with -lv 4 in builds since 2026"
+        unfinished = _NO_CONTEXT if start.ends_loading else ""
+        yield unfinished or (_NO_LIBRARY if start.says("n_slots") else "the start-up lines are not in this log")

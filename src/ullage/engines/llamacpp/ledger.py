@@ -1,19 +1,22 @@
 """Where each device's memory went under llama.cpp: its own table of a device, and the buffers that it logs.
 
 total = free + self (model + context + compute) + unaccounted        (common_memory_breakdown_print, in whole MiB)
+left  = free before the load - all buffers                           (nothing is profiled: what is allocated is logged)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...capacity.ledger import Ledger, Part, ledger, with_rest
-from ...capacity.ledger_sums import added, cut_to_mib, in_bytes
+from ...capacity.ledger_sums import added, cut_to_mib, in_bytes, less
 from ...figure import Figure, missing
 from ..server import Server
+from .log_devices import is_host
 
-_HOSTS = ("CPU", "Host", "AMX", "BLAS", "RPC-host")
+BEFORE = "before the engine began"
+LEFT = "free at the end of the start"
 _CONTEXT = (
     ("kv_buffer_mib", "KV cache"),
     ("swa_buffer_mib", "window cache"),
@@ -24,13 +27,21 @@ _CONTEXT = (
     ("lightning_buffer_mib", "lightning index keys"),
     ("state_buffer_mib", "compressor states"),
 )
-_OTHERS = (("output_mib", "output buffer"),)
+_OTHERS = (
+    ("output_mib", "output buffer"),
+    ("input_mib", "input buffer"),
+    ("lora_mib", "LoRA"),
+    ("mmproj_model_mib", "projector weights"),
+    ("mmproj_compute_mib", "projector compute buffer"),
+)
 HOST = "the host"
 _HOST_ROW = "Host"  # as the table calls it
 _NO_HOST = "the log states none of the host"
 _NO_TOTAL = (
-    "no table of this device is in the log: llama-server prints one when it ends, and with --fit before it loads"
+    "no line states it: llama-server prints a table of each device when it ends, and with --fit before it loads (with"
+    " -lv 4 in builds since 2026)"
 )
+_RECKONED = "free before the load - the buffers; the workspaces of the driver's libraries come out of it too"
 _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
 Figures = Mapping[str, Figure]
 
@@ -40,20 +51,48 @@ def ledgers(server: Server) -> list[Ledger]:
     figures = {n: f for n, f in server.figures.items() if f.known}
     named = sorted({name.partition(" ")[2] for name in figures if "_mib " in name})
     hosts = [device for device in named if is_host(device)]
-    found = [_of_device(server, device, figures) for device in named if device not in hosts]
+    found = [_of_device(server, device, figures) for device in named if device not in hosts and _holds(device, figures)]
     return [*found, *([_of_host(server, hosts, figures)] if hosts else [])]
 
 
-def is_host(device: str) -> bool:
-    return device.startswith(_HOSTS) or "_Host" in device or "_Mapped" in device
+def _holds(device: str, figures: Figures) -> bool:
+    """Some of the model lies on it, or the library's table names it."""
+    return f"self_mib {device}" in figures or any(_parts([device], figures))
 
 
 def _of_device(server: Server, device: str, figures: Figures) -> Ledger:
-    total, free = figures.get(f"total_mib {device}"), figures.get(f"free_mib {device}")
-    whole = cut_to_mib(total, "total") if total else missing("total", "bytes", _NO_TOTAL)
-    left = Part("free when the table was printed", cut_to_mib(free, "free"), free=True) if free and total else None
-    found = ledger(device, whole, [*_parts([device], figures), left])
-    return replace(found, server=server.name, unknown=(missing("idle now", "bytes", _IDLE),))
+    total, before = (_cut(figures.get(f"{key}_mib {device}"), key) for key in ("total", "free_before"))
+    whole = total or before or missing("total", "bytes", _NO_TOTAL)
+    unknown = [missing("idle now", "bytes", _IDLE)]
+    if before and not total:
+        unknown.append(missing("total", "bytes", _NO_TOTAL))
+    parts = [*_parts([device], figures)]
+    found = ledger(device, whole, [*_before(total, before), *parts, _left(server, device, figures, before, parts)])
+    of_whole = "total" if total or not before else "free when the engine began"
+    return replace(found, server=server.name, usable=before, of_whole=of_whole, unknown=tuple(unknown))
+
+
+def _cut(figure: Figure | None, name: str) -> Figure | None:
+    return cut_to_mib(figure, name) if figure is not None else None
+
+
+def _before(total: Figure | None, before: Figure | None) -> Iterator[Part]:
+    """The driver was asked before the load, and its own context is not in what it called free."""
+    if total and before and total.number > before.number:
+        taken = less(BEFORE, total, [before], "total - free before the load")
+        yield Part(BEFORE, taken, why="its own context, other processes")
+
+
+def _left(server: Server, device: str, figures: Figures, before: Figure | None, parts: Sequence[Part]) -> Part | None:
+    """As the table states it; else what the buffers left of what was free. A load that failed gave all of it back."""
+    free = _cut(figures.get(f"free_mib {device}"), "free")
+    if free is not None and f"total_mib {device}" in figures:
+        return Part("free when the table was printed", free, free=True)
+    came_up = server.figure("ready").value is not False
+    if before is None or not came_up or not any("compute" in part.name for part in parts):
+        return None
+    size = less(LEFT, before, [part.size for part in parts], _RECKONED)
+    return Part(LEFT, size, free=True, why=_RECKONED)
 
 
 def _of_host(server: Server, devices: list[str], figures: Figures) -> Ledger:

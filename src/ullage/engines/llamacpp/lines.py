@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from ...evidence import Log, LogLine
 from ..events import Event, LineRule, Value, numbers
+from ..unit_lines import told
 
 
 class Step(Enum):
@@ -24,6 +25,8 @@ class Step(Enum):
     KV = auto()  # the size of a cache
     BUFFER = auto()  # memory of one device
     BREAKDOWN = auto()  # all memory of one device, at the end or where it was projected
+    DEVICE = auto()  # what a device had before anything was loaded
+    MMPROJ = auto()  # what the projector of a multimodal model takes
     SLOTS = auto()
     READY = auto()
     ROUTER = auto()  # no model in this process
@@ -38,7 +41,7 @@ _PREFIX = re.compile(
     r"(?:(?P<minutes>\d+)\.(?P<seconds>\d\d)\.(?P<millis>\d{3})\.\d{3} )?(?:[IWEDT] )?\s*"
 )
 _NUM = r"[0-9]+(?:\.[0-9]+)?"
-_NO_NUMBERS = frozenset({"commit", "loader_path", "model_path", "device", "draft_model"})
+_NO_NUMBERS = frozenset({"commit", "loader_path", "model_path", "device", "draft_model", "gfx"})
 
 
 _KV = r"K \((?P<k>\w+)\): +(?P<k_mib>NUM) MIB, V \((?P<v>\w+)\): +(?P<v_mib>NUM) MIB"
@@ -118,7 +121,21 @@ _RULES = (
     _rule(Step.MODEL, "general.name ", r"(?:print_info|print_meta): general\.name += (?P<general_name>.+?)\s*$"),
     _rule(Step.MODEL, "arch ", r"(?:print_info|print_meta): arch += (?P<arch>\S+)$"),
     _rule(Step.MODEL, "offloaded ", r"offloaded (?P<offloaded_layers>\d+)/(?P<offloadable_layers>\d+) layers to GPU"),
-    _rule(Step.NOTE, "using device ", r"using device (?P<device>\w+) \(.*\) - (?P<device_free_mib>\d+) MiB free"),
+    _rule(Step.DEVICE, "using device ", rf"using device {_DEVICE} \(.*\) - +(?P<free_before>\d+) MiB free"),
+    _rule(
+        Step.DEVICE, " MiB free)", rf"(?:^|: +)- {_DEVICE} *: .*\((?P<total>\d+) MiB, (?P<free_before>\d+) MiB free\)"
+    ),
+    _rule(
+        Step.DEVICE,
+        " total, ",
+        rf"- {_DEVICE} \(.*\): +(?P<total>\d+) total, +(?P<use>\d+) used, +(?P<left>-?\d+) (?:free|surplus|deficit)",
+    ),
+    _rule(
+        Step.DEVICE, "VRAM: ", r"^Device (?P<number>\d+): .*, (?:(?P<gfx>gfx)\w+|compute) .*VRAM: (?P<total>\d+) MiB"
+    ),
+    _rule(Step.MMPROJ, "CLIP using ", r"CLIP using (?P<device>\S+) backend"),
+    _rule(Step.MMPROJ, "model size:", r"load_hparams: model size: +(?P<weights>NUM) MIB"),
+    _rule(Step.MMPROJ, "compute_meta: ", rf"compute_meta: +{_DEVICE} +compute buffer size = *(?P<compute>NUM) MIB"),
     _rule(
         Step.NOTE,
         "projected to use ",
@@ -174,7 +191,8 @@ _RULES = (
     _rule(
         Step.BUFFER,
         " buffer size",
-        rf": +{_DEVICE} +(?P<what>KV|RS|compute|output|model|DSV4 \w+ state) buffer size *= *(?P<mib>NUM) MIB",
+        rf": +{_DEVICE} +(?P<what>KV|RS|LoRA|compute|input|output|model|DSV4 \w+ state) buffer size *="
+        r" *(?P<mib>NUM) MIB",
     ),
     _rule(Step.BUFFER, " buffer size", rf"llm_load_tensors: +{_DEVICE} +buffer size = *(?P<mib>NUM) MIB"),
     _rule(
@@ -289,6 +307,12 @@ _KEPT = (
         "new slot",
         ": model loaded",
         "using device ",
+        " MiB free)",
+        "VRAM: ",
+        "clip_ctx: CLIP using ",
+        "load_hparams: model size:",
+        "compute_meta: ",
+        "LoRA buffer size",
     ),
     *("server is listening", "all slots are idle", "main: loading model", "load_models: ", "Available models ("),
     *("starting router server", "spawning server instance", "llama-server", "sleeping state", "systemd["),
@@ -320,7 +344,7 @@ def event_of(line: LogLine) -> Event | None:
     for rule in _RULES:
         if match := rule.match(body):
             return Event(rule.step, prefix["child"] or "", _time(prefix, line), line, _values(match))
-    return None
+    return Event(Step.UNIT, "", line.time, line) if told(line.text) else None
 
 
 def _time(prefix: re.Match[str], line: LogLine) -> str:

@@ -12,6 +12,7 @@ from ...evidence import Evidence
 from ...figure import Figure, derived
 from ..events import Event, figure_of
 from .lines import Step
+from .log_devices import memory_of
 
 # What the library calls a cache -> the prefix of our figures of it. The first is the cache of full attention.
 _CACHES = {
@@ -28,11 +29,13 @@ _CACHES = {
 _OF_KV = ("mib", "cells", "layers", "seqs", "streams", "k_mib", "v_mib")
 _WHATS = {
     "RS": "rs_buffer_mib",
+    "LoRA": "lora_mib",
     "compute": "compute_mib",
+    "input": "input_mib",
     "output": "output_mib",
     "model": "model_mib",
 }
-_WRAPPED = 2**64 // 2**20  # MiB: builds until 2026 print a difference below zero as an unsigned number
+_OF_FILES = ("model", "LoRA")  # one for each file
 Marked = Iterable[tuple[str, Event]]
 
 
@@ -90,18 +93,10 @@ class _Told:
         if what == "model" and self.loading != name:
             self.buffers.pop(name, None)
             self.loading = name
-        device = str(event.values["device"]).strip()
+        device = memory_of(str(event.values["device"]).strip())
         figure = figure_of(f"{name} {device}", event.values["mib"], self.evidence, event)
-        before = self.buffers[name].get(device) if what == "model" else None
+        before = self.buffers[name].get(device) if what in _OF_FILES else None
         self.buffers[name][device] = _added(before, figure) if before else figure
-
-    def breakdown(self, _prefix: str, event: Event) -> None:
-        """total = free + self (model + context + compute) + unaccounted, on one device; the host has no total."""
-        for key in event.values.keys() - {"device"}:
-            name, value = f"{key}_mib {event.values['device']}", event.values[key]
-            if isinstance(value, int) and value >= _WRAPPED // 2:
-                value -= _WRAPPED
-            self.figures[name] = figure_of(name, value, self.evidence, event)
 
 
 _TAKES: dict[Enum, Callable[[_Told, str, Event], None]] = {
@@ -110,7 +105,6 @@ _TAKES: dict[Enum, Callable[[_Told, str, Event], None]] = {
     Step.CACHE: _Told.name,
     Step.KV: _Told.size,
     Step.BUFFER: _Told.buffer,
-    Step.BREAKDOWN: _Told.breakdown,
 }
 
 

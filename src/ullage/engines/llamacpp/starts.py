@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ...evidence import Log
 from ..events import Event
+from ..unit_starts import by_starts
 from .lines import Step, events_of
 
 _SERVED = (Step.SLOTS, Step.READY, Step.RUN, Step.TROUBLE, Step.ROUTER)
@@ -39,6 +40,11 @@ class Start:
         return None if self.ready else next(iter(failed), None)
 
     @property
+    def ends_loading(self) -> bool:
+        """The library tells of the model, and of no context; nothing comes after."""
+        return not self.ready and any(e.step is Step.BUFFER for e in self.events)
+
+    @property
     def is_router(self) -> bool:
         told = any(e.step is Step.ROUTER and "spawned" not in e.values for e in self.events)
         return told or any(" router" in str(e.values.get("unit", "")).lower() for e in self.events)
@@ -53,9 +59,9 @@ class Start:
 def processes_of(log: Log) -> list[list[Start]]:
     """The starts of each process in order: the one that writes the log, then the children that a router passes on."""
     processes: dict[str, list[Start]] = {}
-    for event in events_of(log):
+    for event, by_systemd in by_starts(list(events_of(log)), Step.UNIT, (Step.BEGIN, Step.LOAD)):
         starts = processes.setdefault(event.rank, [])
-        if not starts or _begins_anew(starts[-1], event):
+        if not starts or by_systemd or _begins_anew(starts[-1], event):
             starts.append(Start(event.rank))
         starts[-1].events.append(event)
     return [starts for _, starts in sorted(processes.items()) if _is_told(starts)]
@@ -70,8 +76,6 @@ def _is_told(starts: list[Start]) -> bool:
 
 def _begins_anew(current: Start, event: Event) -> bool:
     """A process prints its build and threads once, before it loads; a model is loaded again after a sleep only."""
-    if event.step is Step.UNIT:
-        return "unit" in event.values and bool(current.events)
     if event.values.keys() == {"n_threads"}:  # the tools beside the server print it when all is loaded
         return any(e.step in _SERVED for e in current.events)
     if event.step is Step.BEGIN:
