@@ -172,11 +172,45 @@ def test_the_line_of_0_29_tells_its_age_where_no_version_is_stated() -> None:
     assert f"{7_000_000_000 + 3 * GIB} bytes" in said
 
 
-def test_a_suggestion_below_zero_is_put_right_by_its_own_terms() -> None:
-    """Issue 57936: -20.83 GiB were printed. Requested 87.37 - consumed 40 - peak 5 - graphs 22 - 150 MiB."""
-    found = of(one_line(MERGED, 22.0, suggested=round(-1.8 * GIB)), version="0.30.0")
+def test_a_suggestion_below_zero_is_put_right() -> None:
+    """Requested 87.37 - consumed 40 - peak 5 - graphs 22 - 150 MiB fit; the graphs were taken from it once more."""
+    fits = 87.37 - 40 - 5 - 22 - 150 / 1024
+    found = of(one_line(MERGED, 22.0, suggested=round((fits - 22.0) * GIB)), version="0.30.0")
+    printed = found.server.figure("suggested_kv_cache_memory_bytes")
+    assert printed.number < 0
     [said] = [line for line in found.tap.says if "57936" in line]
+    assert f"--kv-cache-memory={printed.value}," in said
     assert "(20.22 GiB) fit" in said
+
+
+def profiled(share: float, shortfall: float | None, graphs: float, version: str = "0.31.0") -> Account:
+    """A start on a GPU of 80.00 GiB whose model takes 50.00 + 1.00, with a peak of 4.00."""
+    budget = 80 * share
+    pool = budget - 55 if shortfall is None else -shortfall
+    lines = (
+        f"Available KV cache memory: {pool:.2f} GiB",
+        f"Free memory on device (79.50/80.0 GiB) on startup. Desired GPU memory utilization is ({share}, {budget:.2f}"
+        " GiB). Actual usage is 50.0 GiB for weight, 4.0 GiB for peak activation, 1.0 GiB for non-torch memory, and"
+        f" {graphs} GiB for CUDAGraph memory. Replace gpu_memory_utilization config with `--kv-cache-memory=1`",
+    )
+    return account(log("vllm.log", *vllm_start(100_000, 12.2, *lines, version=version)))
+
+
+def test_graphs_whose_estimate_was_not_taken_out_are_outside_the_share() -> None:
+    """80 x 0.9 = 72 = 50 + 1 + 4 + 17: nothing of the share was kept for graphs, though the version keeps some."""
+    found = profiled(0.9, None, 2.0)
+    assert in_gib(found)["left by --gpu-memory-utilization"] == round(80 - 72 - 0.5 - 2, 2)
+    assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def test_a_share_that_leaves_nothing_for_the_cache_says_by_how_much() -> None:
+    """80 x 0.65 = 52, and 55 are taken: 3 GiB short. 55 / 80 = 0.6875 is where a pool begins."""
+    found = profiled(0.65, 3.0, 0.0)
+    assert "KV cache" not in in_gib(found)
+    assert "3.00 GiB more than the share" in found.tap.unknown
+    assert "above 0.688" in found.tap.unknown
+    assert any("3.00 GiB above the share" in note for note in found.server.notes)
+    assert "no GPU has" in profiled(0.97, 3.0, 0.0).tap.unknown
 
 
 def test_a_pool_in_bytes_takes_nothing_from_the_share() -> None:

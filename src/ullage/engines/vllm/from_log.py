@@ -18,8 +18,9 @@ from .lines import Step
 from .starts import Start, servers_of, starts_of
 from .use import over_engines
 
-_MOST = frozenset(["weights_gib", "graph_gib", "load_s", "graph_s", "init_s", "consumed_gib", "num_preemptions"])
+_MOST = frozenset("weights_gib graph_gib load_s graph_s init_s consumed_gib num_preemptions kv_shortfall_gib".split())
 _NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request", "cause"])
+_SIGNED = frozenset(["suggested_kv_cache_memory_bytes"])  # below zero in 0.29 to 0.33 (issue 57936)
 _OF_INTERVAL = frozenset(["num_preemptions"])  # since the line of statistics before
 _RANKS = frozenset(["world_size", "dp_rank", "pp_rank", "tp_rank"])
 _OF_CONFIG = (
@@ -99,7 +100,7 @@ def _stated(event: Event) -> Iterator[tuple[str, Value]]:
     for name, value in event.values.items():
         if name in _NO_FIGURES or name in _RANKS:
             continue
-        if isinstance(value, str) or quantity(name, value) is not None:
+        if isinstance(value, str) or name in _SIGNED or quantity(name, value) is not None:
             yield name, value
 
 
@@ -231,7 +232,10 @@ def _notes(start: Start) -> Iterator[str]:
     refusal = refusal_of(start)
     if refusal is not None:
         yield f"the server refused to start: {refusal_words(refusal)}"
-    elif start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
+    short = [float(e.values["kv_shortfall_gib"]) for e in start.of(Step.MEMORY) if "kv_shortfall_gib" in e.values]
+    if short:
+        yield f"nothing is left for the KV cache: the model and a full step take {max(short):,.2f} GiB above the share"
+    if refusal is None and start.has(Step.STOPPED) and not any(e.step is Step.STATS for e in _after_stop(start)):
         yield "the server was stopped: its last lines say so"
 
 

@@ -145,16 +145,19 @@ def graphs_inside(figures: Figures) -> bool:
 
 
 def _inside_by_sum(figures: Figures) -> bool | None:
-    """Is what the share left nearer to the pool with the estimate taken out? None where a term is not known."""
+    """Is what the share left nearer to the pool with the graphs taken out? By their estimate; where none is printed
+    (it is off, or the line is cut away), by what they took. None where a term is not known.
+    """
     model = ["consumed_gib"] if "consumed_gib" in figures else ["weights_gib", "non_torch_gib"]
-    names = ("budget_gib", "available_kv_gib", "estimated_cudagraph_gib", "peak_activation_gib", *model)
-    if not all(name in figures for name in names) or "kv_cache_memory_bytes" in figures:
+    names = ("budget_gib", "available_kv_gib", "peak_activation_gib", *model)
+    graphs = figures.get("estimated_cudagraph_gib") or figures.get("graph_gib")
+    if graphs is None or not all(name in figures for name in names) or "kv_cache_memory_bytes" in figures:
         return None
-    budget, pool, estimate, *rest = (float(figures[name].number) for name in names)
-    if estimate < _TELLING_GIB:
+    budget, pool, *rest = (float(figures[name].number) for name in names)
+    if graphs.number < _TELLING_GIB:
         return None
     left = budget - sum(rest) - pool
-    return abs(left - estimate) < abs(left)
+    return abs(left - graphs.number) < abs(left)
 
 
 def _graphs(figures: Figures) -> Iterator[Part]:

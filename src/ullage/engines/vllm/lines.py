@@ -91,7 +91,7 @@ _RULES = (
         "model weights take",
         r"model weights take (?P<weights_gib>NUM)GiB; non_torch_memory takes (?P<non_torch_gib>NUM)GiB; PyTorch"
         r" activation peak memory takes (?P<peak_activation_gib>NUM)GiB; the rest of the memory reserved for KV Cache"
-        r" is (?P<available_kv_gib>NUM)GiB",
+        r" is (?:-(?P<kv_shortfall_gib>NUM)|(?P<available_kv_gib>NUM))GiB",
     ),
     _rule(
         Step.MEMORY,
@@ -102,7 +102,11 @@ _RULES = (
         r"(?: non_torch_memory=(?P<non_torch_memory_gib>NUM)GiB)?(?: kv_cache_size=(?P<available_kv_gib>NUM)GiB)?"
         r"(?: gpu_memory_utilization=(?P<gpu_memory_utilization>NUM))?",
     ),
-    _rule(Step.MEMORY, "Available KV cache memory", r"Available KV cache memory: (?P<available_kv_gib>NUM) GiB"),
+    _rule(
+        Step.MEMORY,
+        "Available KV cache memory",
+        r"Available KV cache memory: (?:-(?P<kv_shortfall_gib>NUM)|(?P<available_kv_gib>NUM)) GiB",
+    ),
     _rule(
         Step.MEMORY,
         "reserved",

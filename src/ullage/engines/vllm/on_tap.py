@@ -113,11 +113,27 @@ def _why_not(figures: Figures, led: Ledger, pool: Figure | None) -> str:
         return (
             f"the start was refused: {led.usable.number / GIB:,.2f} GiB were free, and {most:g} is the most that starts"
         )
+    if "kv_shortfall_gib" in figures:
+        return _short(figures, led)
     if pool is None or pool_bytes(figures) is None:
         return "the pool or its memory is not known: the start-up log would tell it"
     if not _total(led).known:
         return f"the GPU's total is not known: {_total(led).note}"
     return "the utilization is not known: the start-up log's arguments or --flags would tell it"
+
+
+def _short(figures: Figures, led: Ledger) -> str:
+    """What was profiled does not fit in the share: pool = total x share - profiled, and it was below zero."""
+    gib, share = float(figures["kv_shortfall_gib"].number), figures.get("gpu_memory_utilization")
+    said = f"the model and a full step take {gib:,.2f} GiB more than the share"
+    if share is None or not _total(led).known:
+        return said
+    least = float(share.number) + gib * GIB / led.whole.number
+    return f"{said}: above {least:.3f}" + (
+        " something is left for the KV cache"
+        if least < 1
+        else ", which no GPU has: fewer --max-num-batched-tokens, more GPUs (--tensor-parallel-size) or a smaller model"
+    )
 
 
 def _each(whole: Figure, token: Figure, pool: Figure) -> Figure:
@@ -193,9 +209,7 @@ def _says(figures: Figures, led: Ledger) -> Iterator[str]:
 
 
 def _fitting(figures: Figures, led: Ledger, graphs: Figure) -> int | None:
-    """Requested - consumed - activation peak - graphs - 150 MiB: as the suggestion is meant. (With much memory in
-    graphs the printed one is below zero, and no quantity.)
-    """
+    """Requested - consumed - activation peak - graphs - 150 MiB: as the suggestion is meant, where its line is cut."""
     budget, consumed, peak = requested(figures, led.whole), figures.get("consumed_gib"), led.part("activation peak")
     if budget is None or consumed is None or peak is None:
         return None
