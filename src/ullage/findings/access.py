@@ -107,7 +107,9 @@ def _bound(host: OnHost) -> Figure | None:
 
 
 def _arguments_known(server: Server) -> bool:
-    """Only where the arguments were seen is a missing key known to be missing."""
+    """Only where all arguments were seen is a missing key known to be missing."""
+    if server.figure("arguments_cut").known:
+        return False
     if server.figure("requested_host").known or server.figure("retry_max_retries").known:
         return True
     asked = (figure for name, figure in server.figures.items() if name.startswith("requested_"))

@@ -9,17 +9,16 @@ from dataclasses import replace
 from ...evidence import Evidence, Log
 from ...figure import Figure, Kind
 from ..facts import Facts
-from ..server import EarlierStart
+from ..server import EarlierStart, Role
 from .facts import argument_figures
 from .lines import Step, split_tag
 from .log_readings import figure_of, source_of
 from .log_start import rank_figures, start_figures
 from .log_usage import usage_figures
+from .server_args import is_cut
 from .starts import Start, servers_of, starts_of
 
-_REFUSALS = frozenset(
-    {"refused_mem_fraction", "least_mem_fraction"}
-)  # what a line of refusal states; other troubles state more
+_ARGUMENTS_AT_LEAST = 25  # no version takes fewer: a shorter list is somebody's choice of them
 _ABSURD = re.compile(r"\b(?:max_total_num_tokens|max_running_requests|context_len)=(?:0\b|-\d+|\d{16,})")
 _FOLLOWED = "a start with another port or role follows in this log: whether this server still runs is not known"
 
@@ -41,6 +40,7 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
     current = starts[-1]
     usage, ranks = usage_figures(current, evidence)
     effective = {} if current.overlaps else start_figures(current, evidence)
+    effective |= _cut_arguments(current, evidence)
     return Facts(
         evidence,
         "log",
@@ -48,11 +48,26 @@ def _facts(evidence: Evidence, log: Log, starts: list[Start]) -> Facts:
         effective=effective,
         usage=usage,
         rank_usage=_with_rank_pools(ranks, current, evidence),
-        role=current.role,
+        role=_role(current),
         earlier=tuple(_earlier(start, evidence) for start in starts[:-1] if _counts(start)),
         notes=_notes(current, log),
         no_pool=_why_no_pool(current, effective),
     )
+
+
+def _role(start: Start) -> Role:
+    """Builds before v0.4.5 know no disaggregation: a whole list of arguments without it is an aggregated server's."""
+    event = next(start.of(Step.ARGS), None)
+    if start.role is not Role.UNKNOWN or event is None or len(start.args) < _ARGUMENTS_AT_LEAST:
+        return start.role
+    return start.role if is_cut(event.line.text) else Role.UNIFIED
+
+
+def _cut_arguments(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Says so where the log shows a part of the arguments only."""
+    event = next(start.of(Step.ARGS), None)
+    cut = event is not None and is_cut(event.line.text)
+    return {"arguments_cut": figure_of("arguments_cut", True, evidence, event)} if event and cut else {}
 
 
 def _args(start: Start, evidence: Evidence) -> dict[str, Figure]:
@@ -96,6 +111,8 @@ def _notes(start: Start, log: Log) -> tuple[str, ...]:
         )
     if not start.pools_told_apart:
         notes.append("KV lines of two sizes, and no line that tells the window pool's from the full pool's")
+    if start.role is Role.UNKNOWN and any("pd_warmup" in event.values for event in start.events):
+        notes.append("a prefill or a decode server, by its warm-up line; no line tells which")
     if start.role_ground:
         notes.append(start.role_ground)
     notes += _absurd(start)
@@ -115,7 +132,7 @@ def _why_no_pool(start: Start, effective: Mapping[str, Figure]) -> str:
         return ""
     if start.overlaps:
         return "two servers started into this log at the same time"
-    refused = next((e for e in start.of(Step.TROUBLE) if e.line.text and not e.values.keys() - _REFUSALS), None)
+    refused = next((e for e in start.of(Step.TROUBLE) if "start_refused" in e.values), None)
     if refused:
         return f"the server refused to start: {split_tag(refused.line.text)[2][:160]}"
     if start.has(Step.SUMMARY):

@@ -8,6 +8,7 @@ from enum import Enum
 
 from ...evidence import LogLine
 from ..events import Event, LineRule, Value, needles, numbers
+from ..unit_lines import told
 
 
 class Step(Enum):
@@ -90,9 +91,12 @@ _RULES = (
     _rule(
         Step.KV,
         "KV Cache is allocated",
-        r"(?:dtype: (?P<kv_cache_dtype>[\w.]+), )?(?:#tokens: (?P<kv_line_tokens>\d+), )?"
-        r"(?:K size: (?P<kv_k_gib>NUM) GB, V size: (?P<kv_v_gib>NUM) GB|KV size: (?P<kv_total_gib>NUM) GB)",
+        r"(?<!\w)KV Cache is allocated.*?(?:dtype: (?P<kv_cache_dtype>[\w.]+), )?"
+        r"(?:#tokens: (?P<kv_line_tokens>\d+), )?"
+        r"(?:K size: (?P<kv_k_gib>NUM) GB, V size: (?P<kv_v_gib>NUM) GB|(?:KV|Cache) size: (?P<kv_total_gib>NUM) GB)",
     ),
+    # kvcached's pool is taken page by page as it fills; its line "VirtualKV Cache is allocated" counts addresses.
+    _rule(Step.KV, "Physical KV Cache limits", r"#tokens: (?P<kv_line_tokens>\d+)"),
     _rule(
         Step.NOTE,
         "SWAKVPool mem usage",
@@ -102,10 +106,9 @@ _RULES = (
     _rule(Step.POOL_END, "Memory pool end", r"avail mem=(?P<avail_after_pool_gib>NUM) GB"),
     _rule(
         Step.NOTE,
-        "raph end",
-        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph end.*?(?:elapsed[=:] ?(?P<graph_s>NUM)"
-        r" s.*?)?"
-        r"mem usage=(?P<graph_gib>NUM) GB(?:.*?avail mem=(?P<avail_after_graph_gib>NUM) GB)?",
+        "raph end",  # until v0.4.4 what is free stands before what was taken
+        r"Capture (?P<graph_phase>[\w ]*?) ?(?i:cuda|npu|xpu|hip|musa)? ?graph end(?=.*?elapsed[=:] ?(?P<graph_s>NUM)"
+        r" s|)(?=.*?mem usage=(?P<graph_gib>NUM) GB|)(?=.*?avail mem=(?P<avail_after_graph_gib>NUM) GB|)",
     ),
     _rule(
         Step.NOTE,
@@ -141,6 +144,18 @@ _RULES = (
         "host memory for hierarchical",
         r"Allocating (?P<hicache_host_gb>NUM) GB host memory for hierarchical",
     ),
+    _rule(  # 2026, mem_cache/pool_host/base.py
+        Step.NOTE,
+        "hierarchical KV host pool",
+        r"Allocating \S+ hierarchical KV host pool: \d+ tokens, (?P<hicache_host_gb>NUM) GB host memory",
+    ),
+    _rule(Step.NOTE, "host memory for DSA", r"Allocating (?P<hicache_host_gb>NUM) GB host memory for DSA indexer"),
+    _rule(
+        Step.TROUBLE,
+        "Not enough host memory available",
+        r"(?P<start_refused>Not enough host memory available)"
+        r"(?:.*?Requesting (?P<refused_host_gb>NUM) GB but only have (?P<free_host_gb>NUM) GB free)?",
+    ),
     _rule(
         Step.NOTE, "exceeds the maximum allowed length", r"maximum allowed length \((?P<max_req_input_len>\d+) tokens\)"
     ),
@@ -150,9 +165,14 @@ _RULES = (
     _rule(
         Step.TROUBLE,
         "leave no GPU memory for the KV cache",
-        r"--mem-fraction-static=(?P<refused_mem_fraction>NUM)(?:.*? above (?P<least_mem_fraction>NUM))?",
+        r"(?P<start_refused>[^:]*leave no GPU memory for the KV cache)"
+        r"(?:.*?--mem-fraction-static=(?P<refused_mem_fraction>NUM)(?:.*? above (?P<least_mem_fraction>NUM))?)?",
     ),
-    _rule(Step.TROUBLE, "Not enough memory. Please try", r"Not enough memory"),
+    _rule(
+        Step.TROUBLE,
+        "Not enough memory. Please try",
+        r"(?P<start_refused>Not enough memory\.[^.]*)(?:.*?mem_fraction_static=(?P<refused_mem_fraction>NUM))?",
+    ),
     _rule(Step.TROUBLE, "Scheduler hit an exception", r"(?P<exception>Scheduler hit an exception)"),
     _rule(
         Step.TROUBLE,
@@ -162,8 +182,7 @@ _RULES = (
     ),
     _rule(Step.NOTE, "ncclCommInitRank", r"rank (?P<nccl_rank>\d+) nranks (?P<nccl_ranks>\d+)"),
     _rule(Step.NOTE, "is deprecated and will be removed", r"Endpoint '(?P<deprecated_endpoint>/\w+)' is deprecated"),
-    _rule(Step.NOTE, "isaggregation", r"(?P<pd_warmup>pd disaggregation|disaggregation mode) warmup"),
-    _rule(Step.UNIT_STARTED, "systemd", r"^systemd\[\d+\]: Started (?P<unit>.+?)\.?$"),
+    _rule(Step.NOTE, "isaggregation", r"(?P<pd_warmup>disaggregation)(?: mode)? warmup"),
 )
 _SUMMARY_FIELD = re.compile(rf"(\w+)=({_NUM})")
 _SUMMARY_NAMES = {
@@ -204,7 +223,8 @@ def start_event(line: LogLine) -> Event | None:
         if match := rule.match(body):
             values = _summary(body) if rule.step is Step.SUMMARY else _values(match)
             return Event(rule.step, rank, time or line.time, line, values)
-    return None
+    said = told(line.text)
+    return Event(Step.UNIT_STARTED, "", line.time, line, said.values) if said else None
 
 
 def _values(match: re.Match[str]) -> dict[str, Value]:

@@ -27,6 +27,8 @@ _START_STEPS = (
 )
 _TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
 _KV_LINE = ("kv_line_tokens", "kv_k_gib", "kv_v_gib", "kv_total_gib")
+_SIZED = frozenset(["full_tokens", "calculated_tokens"])
+_PAGES = 512  # tokens: rounding to whole pages takes no more
 _FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
 _MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
 
@@ -46,7 +48,39 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
         figures["ready"] = figure_of("ready", True, evidence, ready)
     if not start.pools_told_apart:
         figures = {name: figure for name, figure in figures.items() if name not in _KV_LINE}
-    return _with_running(_with_pool(_with_graph_total(figures)))
+    figures.update(_host_cache(start, evidence))
+    found = _with_running(_with_pool(_with_graph_total(figures)))
+    return found | _sized_by_memory(start, evidence, found.get("max_total_num_tokens"))
+
+
+def _host_cache(start: Start, evidence: Evidence) -> dict[str, Figure]:
+    """Host memory of the cache's host tier: each rank that writes here allocates its own, pool by pool."""
+    lines = [event for event in start.of(Step.NOTE) if "hicache_host_gb" in event.values]
+    each = tuple(figure_of("hicache_host_gb", event.values["hicache_host_gb"], evidence, event) for event in lines)
+    if len(each) < 2:
+        return {}
+    note = f"{len(each)} allocations of {len({event.rank for event in lines})} ranks"
+    total = round(sum(figure.number for figure in each), 2)
+    return {"hicache_host_gb": derived("hicache_host_gb", total, "GB", each, note)}
+
+
+def _sized_by_memory(start: Start, evidence: Evidence, pool: Figure | None) -> dict[str, Figure]:
+    """What memory would hold, where the pool is clearly smaller: --max-total-tokens capped it. DeepSeek-V4's sizing
+    lines state the first before the second (pool_configurator.py, 003fca80).
+    """
+    most: dict[str, tuple[int, Event]] = {}
+    for event in start.of(Step.NOTE):
+        for name in _SIZED & event.values.keys():
+            tokens = int(event.values[name])
+            if event.rank not in most or tokens > most[event.rank][0]:
+                most[event.rank] = tokens, event
+    late = any("post_capture_tokens" in e.values for e in start.of(Step.NOTE))
+    if not most or pool is None or late:
+        return {}
+    tokens, line = min(most.values(), key=lambda pair: pair[0])
+    if tokens <= pool.number + _PAGES:
+        return {}
+    return {"sized_tokens": figure_of("sized_tokens", tokens, evidence, line)}
 
 
 def rank_figures(start: Start, evidence: Evidence, name: str) -> dict[str, Figure]:

@@ -27,7 +27,7 @@ from .from_endpoints import (
 from .from_metrics import from_metrics, looks_like_sglang, pages_of
 from .join import TRUST, join
 from .pools import ceilings_of, pools_of, window_capped
-from .settings import default_output, settings_of
+from .settings import arguments_seen, default_output, settings_of
 from .use import kv_use, levels, queues, running
 
 _POOL_SHARES = ("full_token_usage", "swa_token_usage", "mamba_usage")
@@ -89,6 +89,8 @@ def _server(joined: Joined) -> Server:
 def _figures(joined: Joined) -> dict[str, Figure]:
     """What is in effect, what was asked for under its own name too, and what follows for the model."""
     figures = {**joined.args, **joined.asked, **joined.effective}
+    if arguments_seen(joined):
+        figures.pop("arguments_cut", None)
     cost = context_bytes_per_token(figures)
     return {**figures, cost.name: cost} if cost else figures
 

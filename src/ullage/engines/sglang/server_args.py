@@ -1,4 +1,6 @@
-"""`ServerArgs(model_path='...', tp_size=4, ...)` as SGLang prints it, cut or whole."""
+"""SGLang's arguments as its log prints them, cut or whole: `ServerArgs(model_path='...', tp_size=4, ...)`, since
+September 2026 a dictionary: `{'model_path': '...', 'tp_size': 4, ...}` (server_args.py, log of v0.5.20's main).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-_NAME = re.compile(r"\s*(\w+)=")
+_START = re.compile(r"ServerArgs\(|server_args=\{")
+_NAME = re.compile(r"""\s*(?:(?:\.\.\.|…)\s*,\s*)*(?:(\w+)=|['"](\w+)['"]\s*:\s*)""")
+_LEFT_OUT = re.compile(r"[(,{]\s*(?:\.\.\.|…)")  # "ServerArgs(tp_size=4, ...)": somebody left arguments out
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -14,9 +18,14 @@ def parse_server_args(text: str) -> dict[str, object]:
     """Every argument that stands whole in the text. A value that is no Python literal stays as its text; a cut last one
     is left out.
     """
-    start = text.find("ServerArgs(")
-    body = text[start + len("ServerArgs(") :] if start >= 0 else text
+    start = _START.search(text)
+    body = text[start.end() :] if start else text
     return {name: _value(raw) for name, raw in _arguments(body)}
+
+
+def is_cut(text: str) -> bool:
+    """Are there arguments that the text does not show? Then one that is missing is not known not to be set."""
+    return text.rstrip()[-1:] not in _CLOSE or _LEFT_OUT.search(text) is not None
 
 
 def _arguments(body: str) -> Iterator[tuple[str, str]]:
@@ -25,12 +34,12 @@ def _arguments(body: str) -> Iterator[tuple[str, str]]:
         end = _end_of_value(body, match.end())
         if end is None:
             return
-        yield match[1], body[match.end() : end].strip()
+        yield match[1] or match[2], body[match.end() : end].strip()
         at = end + 1
 
 
 def _end_of_value(body: str, at: int) -> int | None:
-    """The index of the comma or parenthesis that ends a value, outside quotes and brackets. None: cut before it."""
+    """The index of the comma or bracket that ends a value, outside quotes and brackets. None: cut before it."""
     depth = 0
     while at < len(body):
         char = body[at]
@@ -38,7 +47,7 @@ def _end_of_value(body: str, at: int) -> int | None:
             at = _end_of_string(body, at)
         elif char in _OPEN:
             depth += 1
-        elif depth == 0 and char in ",)":
+        elif depth == 0 and char in ",)}":
             return at
         elif char in _CLOSE:
             depth -= 1

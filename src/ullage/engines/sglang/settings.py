@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ...figure import Figure, default, derived, missing
+from ..facts import Facts
 from ..join import Joined
 from ..server import Setting
 
@@ -23,9 +24,8 @@ _UNBOUNDED = (
     "a chat completion that names no max_tokens runs to its end token or the end of the context; "
     "engine defaults: 16 on /v1/completions, 128 on /generate"
 )
-_PERHAPS_UNBOUNDED = (
-    "the arguments are not part of the evidence; unbounded, unless --preferred-sampling-params bounds it"
-)
+_NO_ARGUMENTS = "the arguments are not part of the evidence"
+_CUT_ARGUMENTS = "the arguments are not whole in the evidence, and it is not among those that are shown"
 
 
 def settings_of(joined: Joined) -> tuple[Setting, ...]:
@@ -42,7 +42,7 @@ def _setting(joined: Joined, label: str, argument: str, quantity: str, unit: str
 
 
 def _unstated(joined: Joined, quantity: str, unit: str) -> Figure:
-    seen = any(part.topic in ("server_info", "log") and part.args for part in joined.parts)
+    seen = any(part.topic in ("server_info", "log") and _shows_arguments(part) for part in joined.parts)
     if quantity == "max_queued_requests" and seen:
         return default(
             quantity, "no limit", "", "SGLang's default; prefill and decode servers ignore the argument in any case"
@@ -51,12 +51,21 @@ def _unstated(joined: Joined, quantity: str, unit: str) -> Figure:
 
 
 def _not_asked(joined: Joined, argument: str, unit: str, unset: str) -> Figure:
-    reason = f"not set: {unset}" if _arguments_seen(joined) else "the arguments are not part of the evidence"
+    reason = f"not set: {unset}" if arguments_seen(joined) else _why_unseen(joined)
     return missing(f"requested_{argument}", unit, reason)
 
 
-def _arguments_seen(joined: Joined) -> bool:
-    return any(part.topic in ("server_info", "log", "flags") and part.args for part in joined.parts)
+def arguments_seen(joined: Joined) -> bool:
+    """Were all of them? Only then is one that is missing known not to be set."""
+    return any(part.topic in ("server_info", "log", "flags") and _shows_arguments(part) for part in joined.parts)
+
+
+def _shows_arguments(part: Facts) -> bool:
+    return bool(part.args) and "arguments_cut" not in part.effective
+
+
+def _why_unseen(joined: Joined) -> str:
+    return _CUT_ARGUMENTS if "arguments_cut" in joined.effective else _NO_ARGUMENTS
 
 
 def _over_ranks(joined: Joined, effective: Figure) -> Figure:
@@ -104,8 +113,9 @@ def default_output(joined: Joined) -> Figure:
         return derived(
             "default_output_tokens", named, "tokens", (preferred,), "max_new_tokens of --preferred-sampling-params"
         )
-    if not _arguments_seen(joined):
-        return missing("default_output_tokens", "tokens", _PERHAPS_UNBOUNDED)
+    if not arguments_seen(joined):
+        why = f"{_why_unseen(joined)}; unbounded, unless --preferred-sampling-params bounds it"
+        return missing("default_output_tokens", "tokens", why)
     return default("default_output_tokens", "unbounded", "", _UNBOUNDED)
 
 

@@ -1,0 +1,160 @@
+"""Lines as single versions of SGLang print them, whole or as somebody cut them: what they state is read, no more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.evidence import DAY, document, log, server_args, start
+from ullage.engines.server import Role, Server
+from ullage.engines.sglang.read import facts_of, servers
+from ullage.engines.sglang.server_args import is_cut, parse_server_args
+
+OLD_ARGUMENTS = {f"option_{n}": None for n in range(30)} | {"model_path": "/models/small", "mem_fraction_static": 0.8}
+
+
+def server(*lines: str) -> Server:
+    [found] = servers(facts_of(log("a.log", *lines)))
+    return found
+
+
+def arguments(given: object) -> str:
+    """As the builds since September 2026 print them."""
+    return f"[{DAY} 10:00:00] server_args={given!r}"
+
+
+def asked(found: Server, label: str) -> object:
+    return next(setting.requested for setting in found.settings if setting.label == label).value
+
+
+def why_not_asked(found: Server, label: str) -> str:
+    return next(setting.requested for setting in found.settings if setting.label == label).note
+
+
+def test_arguments_that_are_printed_as_a_dictionary() -> None:
+    given = {"model_path": "/m", "tp_size": 3, "mem_fraction_static": 0.95, "disaggregation_mode": "decode"}
+    nested = {"cuda_graph_config": {"decode": {"max_bs": 4, "bs": [1, 2]}}, "api_key": None}
+    found = server(arguments(given | nested | {"max_running_requests": 4}), *start(40_000)[1:])
+    assert found.role is Role.DECODE
+    assert (found.figure("tp_size").value, found.figure("mem_fraction_static").value) == (3, 0.95)
+    assert asked(found, "running requests") == 4
+
+
+names = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
+values = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text("ab'\"{}()=:, ", max_size=9), st.lists(st.integers())
+)
+
+
+@given(st.dictionaries(names, values, min_size=1, max_size=6))
+def test_both_ways_of_printing_arguments_say_the_same(drawn: dict[str, object]) -> None:
+    called = ", ".join(f"{name}={value!r}" for name, value in drawn.items())
+    for text in (f"server_args=ServerArgs({called})", f"server_args={drawn!r}"):
+        assert parse_server_args(text) == drawn
+        assert not is_cut(text)
+
+
+@given(st.dictionaries(names, values, min_size=1, max_size=6), st.data())
+def test_arguments_that_are_cut_are_those_that_stand_whole(drawn: dict[str, object], data: st.DataObject) -> None:
+    text = f"server_args={drawn!r}"
+    at = data.draw(st.integers(len("server_args={"), len(text) - 1))
+    found = parse_server_args(text[:at])
+    assert found.items() <= drawn.items() or list(found) == list(drawn)[: len(found)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "server_args=ServerArgs(model_path='/models/small', ..., host='0.0.0.0', port=30000)",
+        "server_args=ServerArgs(model_path='/models/small', host='0.0.0.0', port=30000, ...)",
+        "server_args=ServerArgs(model_path='/models/small', host='0.0.0.0', port=30000, max_runn",
+        "server_args={'model_path': '/models/small', 'host': '0.0.0.0', 'port': 30000, 'max_runn",
+    ],
+)
+def test_of_arguments_that_are_cut_none_is_said_not_to_be_set(line: str) -> None:
+    found = server(f"[{DAY} 10:00:00] {line}", *start(40_000)[1:])
+    assert found.figure("port").value == 30_000
+    assert "not whole" in why_not_asked(found, "running requests")
+    assert not found.default_output.known
+    assert found.figure("arguments_cut").known
+
+
+def test_arguments_that_another_piece_of_evidence_shows_whole_are_not_cut() -> None:
+    info = {"model_path": "/models/small", "port": 30000, "disaggregation_mode": "null", "max_running_requests": None}
+    items = [
+        log(
+            "a.log",
+            f"[{DAY} 10:00:00] server_args=ServerArgs(model_path='/models/small', port=30000, ...)",
+            *start(40_000)[1:],
+        ),
+        document("http://127.0.0.1:30000", "server_info", info | {"internal_states": []}),
+    ]
+    [found] = servers([facts for item in items for facts in facts_of(item)])
+    assert not found.figure("arguments_cut").known
+    assert why_not_asked(found, "running requests").startswith("not set")
+
+
+def test_a_whole_list_of_arguments_before_disaggregation_is_an_aggregated_servers() -> None:
+    called = ", ".join(f"{name}={value!r}" for name, value in OLD_ARGUMENTS.items())
+    few = server_args().replace(", disaggregation_mode='null'", "")
+    for line, role in (
+        (f"server_args=ServerArgs({called})", Role.UNIFIED),
+        (f"server_args=ServerArgs({called}", Role.UNKNOWN),
+        (few, Role.UNKNOWN),
+    ):
+        assert server(f"[{DAY} 10:00:00] {line}", *start(40_000)[1:]).role is role
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Capture cuda graph end. Time elapsed: 7.23 s. avail mem=0.53 GB. mem usage=0.93 GB.",
+        "Capture cuda graph end. Time elapsed: 7.23 s. mem usage=0.93 GB. avail mem=0.53 GB.",
+        "Capture cuda graph end. elapsed=7.23 s, mem usage=0.93 GB, avail mem=0.53 GB.",
+    ],
+)
+def test_the_end_of_a_capture_in_whatever_order(end: str) -> None:
+    figures = server(f"[{DAY} 10:00:40 TP0] {end}").figures
+    told = [figures[name].value for name in ("graph_s", "graph_gib", "avail_after_graph_gib")]
+    assert told == [7.23, 0.93, 0.53]
+
+
+def test_a_pool_of_addresses_is_no_pool_of_memory() -> None:
+    found = server(
+        "VirtualKV Cache is allocated. #tokens: 90000, K size: 8.00 GB, V size: 8.00 GB",
+        "Physical KV Cache limits by --mem-fraction-static: #tokens: 40000, K size: 3.00 GB, V size: 3.00 GB",
+    )
+    assert found.figure("max_total_num_tokens").value == 40_000
+    assert not any(name.endswith("_gib") for name in found.figures)
+
+
+def test_the_host_tier_is_what_all_ranks_allocate() -> None:
+    lines = [
+        f"[{DAY} 10:00:3{rank} DP{rank} TP{rank}] {text}"
+        for rank in (0, 1)
+        for text in (
+            "Allocating kv hierarchical KV host pool: 500000 tokens, 20.25 GB host memory.",
+            "Allocating 5.50 GB host memory for DSA indexer (layout=page_first).",
+        )
+    ]
+    assert server(*lines).figure("hicache_host_gb").value == 51.5
+    old = f"[{DAY} 10:00:31 TP0] Allocating 12.50 GB host memory for hierarchical KV cache."
+    assert server(old).figure("hicache_host_gb").value == 12.5
+
+
+def test_the_warm_up_of_one_of_two_roles_is_told() -> None:
+    lines = (*start(40_000)[1:], f"[{DAY} 10:00:58] End of disaggregation warmup")
+    found = server(*lines)
+    assert found.role is Role.UNKNOWN
+    assert any("a prefill or a decode server" in note for note in found.notes)
+
+
+def test_a_pool_that_was_sized_larger_by_memory_first() -> None:
+    sized = "DSV4 pool sizes: full={full}, swa=3200, c4=8192, c128=256, c4_state=200, c128_state=0"
+    cut = "DSV4 memory calculation: bytes_per_full_token=7705.45, available_bytes=6.16 GB, full_token=8529"
+    lines = (cut, sized.format(full=852_992), sized.format(full=32_768))
+    assert server(*start(32_768, *lines)).figure("sized_tokens").value == 852_992
+    assert not server(*start(32_768, cut, lines[2])).figure("sized_tokens").known
+    late = "Post-capture KV sizing: max_total_num_tokens=32768, free memory=9.00 GB"
+    assert not server(*start(32_768, *lines, late)).figure("sized_tokens").known
