@@ -199,6 +199,8 @@ def _exchange(server: Server, charged: Figure, context: Figure) -> str:
     if any("window" in ceiling.what for ceiling in server.ceilings):
         return "leave --swa-full-tokens-ratio here: a smaller window pool may cap prompts further"
     pool, ratio = server.figure("max_total_num_tokens"), server.figures.get("swa_full_tokens_ratio")
+    if server.figure("sized_tokens").known:
+        return "--max-total-tokens caps the pool here: a lower --swa-full-tokens-ratio gives memory back, no tokens"
     held = float(ratio.number) if ratio and ratio.known else 0.1
     smaller = round(held / 2, 3)
     gain = charged.number / (context.number + (charged.number - context.number) * smaller / held)

@@ -22,6 +22,13 @@ _CHARGED = {
 }
 
 
+def is_v4(figures: Mapping[str, Figure]) -> bool:
+    """By what a token is charged, which only its lines state, else by the name of the model."""
+    named = [figures[name] for name in ("model_class", "model_path", "served_model_name") if name in figures]
+    is_named = any(re.search(r"deepseek-?_?v4", str(figure.value), re.IGNORECASE) for figure in named)
+    return "bytes_per_full_token" in figures or is_named
+
+
 def context_bytes_per_token(figures: Mapping[str, Figure]) -> Figure | None:
     """Bytes that one more token of context takes: c4 KV and index keys at a quarter of the tokens, c128 KV at 1/128.
 

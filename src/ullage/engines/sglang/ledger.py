@@ -29,6 +29,7 @@ _AT_START = "as the start left it: what a run takes since (activations, the allo
 _POOLS = re.compile(r"kv_\w*gib|mamba_\w*_gib")
 _BEFORE_POOL = "after_weights|after_pool|profiled_avail"  # what is free before a pool is made
 _SET_UP = "measured between the pools and the end of the start, less the graphs: attention workspaces, warm-up"
+_JOINT = "the log's line 'Load weight end' is missing, so they are not told apart by what was free"
 _LATE = "free after the weights - free at the end of the start - graphs: sized after the capture"
 
 Figures = Mapping[str, Figure]
@@ -48,13 +49,17 @@ def by_rank(server: Server) -> Mapping[str, Figures]:
         if not (isinstance(content, Log) and anchor and anchor.source):
             continue
         for start in starts_of(content):
-            ranks = {e.rank: None for e in start.events if "avail_after_weights_gib" in e.values}
+            ranks = sorted({e.rank for e in start.events if "avail_after_weights_gib" in e.values}, key=_numbers)
             if len(ranks) < 2 or not any(_is_line(anchor, e.line.number, e.line.text) for e in start.events):
                 continue
             own = {r: replace(start, events=[e for e in start.events if e.rank in ("", r)]) for r in ranks}
             shared = {n: f for n, f in known.items() if not _is_memory(n)}
             return {r: {**shared, **_memory(start_figures(part, item))} for r, part in own.items()}
     return {"": known}
+
+
+def _numbers(rank: str) -> tuple[list[int], str]:
+    return [int(number) for number in re.findall(r"\d+", rank)], rank
 
 
 def _is_line(figure: Figure, number: int, text: str) -> bool:
@@ -79,10 +84,10 @@ def _in_gib(figures: Figures) -> Figures:
 def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
     figures = _in_gib(stated)
     whole, left = _whole(figures), _left(figures)
-    graphs = [*_graphs(figures)]
-    late = _late_pools(figures, graphs, left)
-    pools = [late] if late else [*_pools(server, figures), _set_up(figures, graphs, left)]
-    parts = [*_weights(figures, whole), *pools, *graphs, left]
+    graphs, weights = [*_graphs(figures)], [*_weights(figures, whole)]
+    late, joint = _late_pools(figures, graphs, left), None if weights else _weights_and_pools(server, figures, whole)
+    pools = [late] if late else [joint] if joint else [*_pools(server, figures)]
+    parts = [*weights, *pools, None if late else _set_up(figures, graphs, left), *graphs, left]
     device = rank or _each(server)
     found = ledger(device, whole, parts)
     return replace(
@@ -129,6 +134,16 @@ def _weights(figures: Figures, whole: Figure) -> Iterator[Part]:
         elif not prefix and whole.known and "profiled_available_gib" in figures:
             left = in_bytes(figures["profiled_available_gib"])
             yield Part(name, less(name, whole, [left], "free before - free after"))
+
+
+def _weights_and_pools(server: Server, figures: Figures, whole: Figure) -> Part | None:
+    """Both as one step, where the line between them is missing: the weights are what the stated pools leave of it."""
+    after = figures.get("avail_after_pool_gib")
+    if after is None or not whole.known:
+        return None
+    size = less("weights_and_pools", whole, [in_bytes(after)], "free before the weights - free after the pools")
+    inner = tuple(pool_parts(server, figures, draft=False, both=True))
+    return with_rest(Part("weights and pools", size, inner, why=_JOINT), "weights, and what else was made")
 
 
 def readings(figures: Figures) -> list[tuple[str, Figure]]:

@@ -15,9 +15,10 @@ from ...capacity.ledger_tap import NO_SETTING, Check, OnTap, Setting, fractions_
 from ...figure import Figure, Kind, derived
 from ...units import floor_to
 from ..server import Server
+from .deepseek_v4 import is_v4
 from .ledger import by_rank, context_costs
 from .ledger_pools import bytes_per_token
-from .on_tap_identity import Identity, corrected, fraction_of, identity_of, predicted, unfilled
+from .on_tap_identity import Identity, corrected, fraction_of, identity_of, is_capped, predicted, unfilled
 from .on_tap_ways import own_rule, ways_of, words_of
 
 LEVER = "--mem-fraction-static"
@@ -33,13 +34,18 @@ def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     figures = {n: f for n, f in server.figures.items() if f.known}
     whole = _least_free(ledgers)
     stated = identity_of([*by_rank(server).values()], whole) if whole else None
-    grows = named(context_costs(server))
+    grows, cap = named(context_costs(server)), is_capped(figures)
     if stated is None:
-        return OnTap(LEVER, grows=grows, unknown=_why_not(figures, whole), ways=tuple(ways_of(server, ledgers, None)))
-    late, cap = "post_capture_tokens" in figures, _is_capped(figures)
+        why = _CAPPED if cap else _why_not(figures, whole)
+        return OnTap(LEVER, grows=grows, unknown=why, ways=tuple(ways_of(server, ledgers, None)))
+    late = "post_capture_tokens" in figures
     identity = stated if cap or late else corrected(stated)
-    found = _capped(identity) if cap else predicted_from(identity, ledgers, margin + _transient(grows))
-    ways = ways_of(server, ledgers, identity.budget() or _of_pool(identity))
+    found = (
+        _capped(identity, figures.get("sized_tokens"))
+        if cap
+        else predicted_from(identity, ledgers, margin + _transient(grows))
+    )
+    ways = ways_of(server, ledgers, None if cap else identity.budget() or _of_pool(identity))
     worth = "" if cap else "at the same fraction" if late else "by a higher fraction"
     return found._replace(
         ways=tuple(way.worth_at(identity.cost, "tokens", worth) if worth else way for way in ways),
@@ -73,10 +79,13 @@ def _why_dearer(stated: Identity, used: Identity, taken: Figure | None) -> str:
     return f"{said}; {why}. So a token is reckoned at {costs}, and the range holds both"
 
 
-def _capped(identity: Identity) -> OnTap:
+def _capped(identity: Identity, sized: Figure | None) -> OnTap:
     """What the budget would hold is told, where it is known."""
-    budget = identity.budget()
-    held = f"; this fraction has room for about {identity.tokens(budget).number:,} tokens (predicted)" if budget else ""
+    budget, held = identity.budget(), ""
+    if sized is not None:
+        held = f"; memory holds {sized.number:,}, as the start sized it first"
+    elif budget is not None:
+        held = f"; this fraction has room for about {identity.tokens(budget).number:,} tokens (predicted)"
     return OnTap(LEVER, identity.fraction if identity.fraction.known else None, identity.pool, unknown=_CAPPED + held)
 
 
@@ -110,11 +119,6 @@ def _of_pool(identity: Identity) -> Figure:
 def _transient(grows: tuple[Figure, ...]) -> int:
     """What a run takes beside the pools, where a formula tells it."""
     return sum(f.count for f in grows if f.name == "index_logits")
-
-
-def _is_capped(figures: Mapping[str, Figure]) -> bool:
-    cap, pool = figures.get("requested_max_total_tokens"), figures["max_total_num_tokens"]
-    return cap is not None and type(cap.value) is int and pool.number <= cap.count < pool.number + 512
 
 
 def _each(identity: Identity) -> Figure:
@@ -176,7 +180,7 @@ def check_against(server: Server, ledgers: Sequence[Ledger], other: Server) -> C
     fraction, pool, token = fraction_of(theirs), theirs.get("max_total_num_tokens"), theirs.get("bytes_per_full_token")
     if identity is None or not identity.fraction.known or fraction is None or pool is None or token is None:
         return None
-    if _is_capped(mine) or _is_capped(theirs):
+    if is_capped(mine) or is_capped(theirs):
         return None
     weights = [figures.get("avail_after_weights_gib") for figures in (mine, theirs)]
     if token.value != identity.token.value or fraction.value == identity.fraction.value or weights[0] is None:
@@ -191,6 +195,7 @@ def _why_not(figures: Mapping[str, Figure], whole: Figure | None) -> str:
     if "max_total_num_tokens" not in figures:
         return "the pool is not known: the start-up log or server info would tell it"
     if bytes_per_token(figures) is None:
-        return "what a token costs is not known: the log's 'KV Cache is allocated' line or server info would tell it"
+        line = "'memory calculation'" if is_v4(figures) else "'KV Cache is allocated'"
+        return f"what a token costs is not known: the log's {line} line or server info would tell it"
     reason = whole.note if whole is not None else "the log's lines of loading the weights would tell it"
     return f"what was free before the weights is not known: {reason}"

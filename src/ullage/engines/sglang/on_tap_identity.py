@@ -21,6 +21,7 @@ from .ledger_pools import bytes_per_token
 
 _OFF = 0.015  # the identity is taken to hold to this share; beyond it, what a token costs is reckoned from it
 _UNFILLED = 0.1  # share of the budget that no rounding leaves unused
+_ROUNDED = 512  # tokens: a cap is rounded down to whole pages
 _TAKEN = "tokens of the stated pool + (fraction - the fraction now) x M / bytes per token, in whole pages"
 _NO_FRACTION = "the fraction is not known: the start-up log's server_args, server info or --flags would tell it"
 
@@ -106,6 +107,16 @@ def identity_of(ranks: Sequence[Mapping[str, Figure]], whole: Figure) -> Identit
         max(tokens, key=lambda token: token.number),
         _share(figures),
         _page(figures),
+    )
+
+
+def is_capped(figures: Mapping[str, Figure]) -> bool:
+    """Does --max-total-tokens hold the pool below what memory holds?"""
+    if "sized_tokens" in figures:
+        return True
+    cap, pool = figures.get("requested_max_total_tokens"), figures.get("max_total_num_tokens")
+    return (
+        cap is not None and pool is not None and type(cap.value) is int and pool.number <= cap.count < pool.number + 512
     )
 
 

@@ -11,6 +11,7 @@ from ...units import GIB, MIB, ceil_to, floor_to
 from ..server import Role, Server
 from .ledger_pools import bytes_per_token, request_table
 from .ledger_v4 import Charge, charge_of
+from .on_tap_identity import is_capped
 
 _PAGE, _WINDOW = 256, 128  # of DeepSeek-V4
 _SIDES = ("window KV", "c4 state", "c128 state")  # sized by the pool, whatever runs
@@ -27,7 +28,8 @@ def ways_of(server: Server, ledgers: list[Ledger], budget: Figure | None) -> Ite
     yield from _fewer_graphs(ledgers, figures)
     yield from _shorter_context(server, figures)
     yield from _smaller_chunk(server, figures)
-    yield from _fp8(figures)
+    if not is_capped(figures):
+        yield from _fp8(figures)
 
 
 def _narrower_window(server: Server, charge: Charge, budget: Figure, pool: Figure) -> Way:
@@ -55,12 +57,11 @@ def _fewer_graphs(ledgers: list[Ledger], figures: Mapping[str, Figure]) -> Itera
         return
     inputs = tuple(part.size for part in parts)
     note = "all that the captures took: fewer sizes give a part of it"
-    largest = figures.get("graph_max_bs")
+    largest, decode = figures.get("graph_max_bs"), "cuda_graph_max_bs_decode" in figures  # the flag's name since 2026
     now = f" (the largest batch is {largest.count:,} now)" if largest else ""
     price = "batches above the largest size run without a graph, and slower"
-    yield Way(
-        f"fewer graph sizes: --cuda-graph-max-bs lower{now}", _gain("graphs", total, "bytes", inputs, note), price
-    )
+    flag = "--cuda-graph-max-bs-decode" if decode else "--cuda-graph-max-bs"
+    yield Way(f"fewer graph sizes: {flag} lower{now}", _gain("graphs", total, "bytes", inputs, note), price)
 
 
 def _shorter_context(server: Server, figures: Mapping[str, Figure]) -> Iterator[Way]:

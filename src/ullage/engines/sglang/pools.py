@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from ..join import Joined
 from ..server import Role
 from ..version import release_of
 from .admission import RESERVED_DECODE_TOKENS, DecodeReserve, PrefillPass, TokenRatio
+from .deepseek_v4 import is_v4
 
 V4_PAGE, V4_WINDOW, V4_WINDOW_RATIO = 256, 128, 0.1  # forced by the engine for DeepSeek-V4 (facts: model hook, 2026)
 _UNCAPPED_SINCE = (0, 5, 13)  # PR 26607 was merged at the beginning of June 2026; 0.5.12 is of May, 0.5.13 of mid-June
@@ -41,25 +41,22 @@ class Model(NamedTuple):
 
 
 def model_of(joined: Joined) -> Model:
-    named = [joined.known(n) for n in ("model_class", "model_path", "served_model_name")]
-    is_v4 = "bytes_per_full_token" in joined.effective or any(
-        f and re.search(r"deepseek-?_?v4", str(f.value), re.IGNORECASE) for f in named
-    )
+    v4 = is_v4({**joined.args, **joined.effective})
     page = joined.known("page_size") or (
         default("page_size", V4_PAGE, "tokens", "SGLang forces pages of 256 for DeepSeek-V4")
-        if is_v4
+        if v4
         else default(
             "page_size", 1, "tokens", "SGLang's default; some attention backends raise it, and no evidence states it"
         )
     )
     window = (
         default("sliding_window", V4_WINDOW, "tokens", "DeepSeek-V4 models have a window of 128")
-        if is_v4
+        if v4
         else missing(
             "sliding_window", "tokens", "the model's window is in its config, which is not part of the evidence"
         )
     )
-    return Model(page, window, is_v4)
+    return Model(page, window, v4)
 
 
 def pools_of(joined: Joined) -> tuple[Pool, ...]:

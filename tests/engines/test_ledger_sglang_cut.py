@@ -1,0 +1,66 @@
+"""Ledgers of SGLang's starts where a line is missing, or a pool is held below what memory holds."""
+
+from __future__ import annotations
+
+from tests.evidence import DAY, log, start
+from ullage.engines.ledger import Account, accounts_of
+from ullage.engines.read import read
+from ullage.evidence import Evidence
+from ullage.units import GIB
+
+V4 = "DSv4 memory calculation: bytes_per_full_token=15897.45, available_bytes=24.16 GB, full_token=1632000"
+SIZES = "DSV4 pool sizes: full={0}, swa={1}, c4={2}, c128={3}, c4_state=200, c128_state=0"
+
+
+def account(*items: Evidence) -> Account:
+    [found] = accounts_of(read(items)[0], items, GIB)[0]
+    return found
+
+
+def test_weights_whose_line_is_missing_are_what_the_pools_leave() -> None:
+    lines = [line for line in start(1_632_000, V4, mem_fraction_static=0.7) if "Load weight end" not in line]
+    [led] = account(log("cut.log", *lines)).ledgers
+    joint = led.part("weights and pools")
+    assert joint is not None
+    assert round(joint.size.number / GIB, 2) == round(93.70 - 15.93, 2)
+    assert sum(part.size.count for part in joint.of_it) == joint.size.count
+    weights = led.part("weights, and what else was made")
+    assert weights is not None
+    assert 50 * GIB < weights.size.number < 60 * GIB
+    assert led.unaccounted.number < 10 * GIB
+
+
+def test_a_step_of_which_nothing_is_stated_is_one_line() -> None:
+    lines = [line for line in start(1_632_000) if "Load weight end" not in line and "max_total" not in line]
+    [led] = account(log("cut.log", *lines)).ledgers
+    joint = led.part("weights and pools")
+    assert joint is not None
+    assert joint.of_it == ()
+
+
+def test_ranks_stand_in_their_order_whichever_was_first() -> None:
+    lines = [
+        f"[{DAY} 10:00:0{second} TP{rank}] {text}"
+        for second, rank in enumerate((2, 10, 0))
+        for text in (
+            "Load weight begin. avail mem=93.70 GB",
+            "Load weight end. type=X, avail mem=52.27 GB, mem usage=41.43 GB.",
+        )
+    ]
+    assert [led.device for led in account(log("ranks.log", *lines)).ledgers] == ["TP0", "TP2", "TP10"]
+
+
+def test_a_pool_that_the_sizing_lines_show_capped_gains_nothing_by_the_fraction() -> None:
+    capped = start(32_768, V4, SIZES.format(1_632_000, 163_200, 408_000, 12_750), SIZES.format(32_768, 3200, 8192, 256))
+    tap = account(log("capped.log", *capped)).tap
+    assert "--max-total-tokens caps the pool" in tap.unknown
+    assert "memory holds 1,632,000" in tap.unknown
+    assert (tap.settings, tap.each) == ((), None)
+    assert [way.what for way in tap.ways if "tokens" in way.gives.unit] == []
+
+
+def test_a_capped_pool_whose_tokens_cost_is_not_known_is_said_to_be_capped() -> None:
+    given = {"model_path": "/models/DeepSeek-V4.1-Flash", "max_total_tokens": 40_000}
+    assert "--max-total-tokens caps" in account(log("a.log", *start(39_936, **given))).tap.unknown
+    given["max_total_tokens"] = 80_000
+    assert "'memory calculation' line" in account(log("a.log", *start(39_936, **given))).tap.unknown
