@@ -26,6 +26,17 @@ WEIGHTS = (
     " --mem-fraction-static=0.88. Raise --mem-fraction-static above 0.912 (minimum viable = 1 - available/pre ="
     " 0.9113)."
 )
+NO_FLOOR = f"[{DAY} 10:00:31 TP0] RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
+RAISED = f"[{DAY} 10:00:31 TP0] Scheduler hit an exception: Traceback (most recent call last):"
+STATES = (
+    f"[{DAY} 10:00:31 TP0] ValueError: Loaded weights leave no GPU memory for the KV cache under"
+    " --mem-fraction-static=0.95. Raise --mem-fraction-static above 0.912 (minimum viable = 1 - available/pre ="
+    " 0.9113)."
+)
+HOST = (
+    f"[{DAY} 10:00:31 TP0] ValueError: Not enough host memory available. Requesting 300.50 GB but only have 120.25 GB"
+    " free. Please reduce the size of the hierarchical cache."
+)
 BEGUN = vllm_start(1, 1.0, length=32_768, at="09:00")[:3]
 UP = vllm_start(64_000, 7.81, at="11:00")
 
@@ -92,6 +103,27 @@ def not_loaded(words: str) -> Evidence:
 
 
 REFUSED_BY_LLAMA = (
+    Scenario(  # weights of 41.43 of 93.70 GiB: 1 - 52.27 / 93.70, rounded up
+        fires=(log("sglang.log", *start(100_000, mem_fraction_static=0.4)[:3], RAISED, NO_FLOOR),),
+        silent=(log("sglang.log", *start(100_000, mem_fraction_static=0.4)[:3], RAISED),),
+        says=("0.4 leaves nothing for the pool: the weights alone take 0.443",),
+        advice="raise --mem-fraction-static 0.47",
+        severity=Severity.ERROR,
+    ),
+    Scenario(  # the floor that it names lies below what was refused: raising it is no help
+        fires=(log("sglang.log", *start(100_000)[:3], RAISED, STATES),),
+        silent=(log("sglang.log", *start(100_000)[:3], RAISED, STATES, *start(100_000, at="11:00")),),
+        says=("0.95 leaves nothing for the pool, though the weights alone take 0.912",),
+        advice="a higher fraction may not help",
+        severity=Severity.ERROR,
+    ),
+    Scenario(
+        fires=(log("sglang.log", *start(100_000)[:4], RAISED, HOST),),
+        silent=(log("sglang.log", *start(100_000), RAISED),),
+        says=("takes 300.50 GB", "120.25 GB of the host are free"),
+        advice="lower --hicache-ratio",
+        severity=Severity.ERROR,
+    ),
     Scenario(
         fires=(not_loaded("srv    load_model: failed to load model, '/models/small.gguf'"),),
         silent=(log("llama.log", LLAMA, "0.00.559.2 I srv  llama_server: model loaded"),),

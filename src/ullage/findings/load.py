@@ -194,10 +194,13 @@ def transfers_failed(deployment: Deployment) -> Iterator[Hit]:
 
 @rule("scheduler-exception", Severity.ERROR, "The scheduler hit an exception")
 def scheduler_exception(deployment: Deployment) -> Iterator[Hit]:
-    """SGLang ends a server whose scheduler raises. The lines before it say why; gauges after it are stale."""
+    """SGLang ends a server whose scheduler raises. The lines before it say why; gauges after it are stale.
+
+    A start that was refused is logged as one too, and told as that.
+    """
     for server in deployment.workers:
         seen = server.use("scheduler_exceptions")
-        if seen.known:
+        if seen.known and not server.figure("start_refused").known:
             yield Hit(
                 server.name,
                 f"the scheduler hit an exception{f' at {seen.observed_at}' if seen.observed_at else ''}",

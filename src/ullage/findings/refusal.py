@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ..deployment import Deployment
@@ -17,12 +18,12 @@ def start_refused(deployment: Deployment) -> Iterator[Hit]:
     the model cannot be loaded, and gave up. A unit that restarts it will see the same again.
 
     vLLM wants the KV of one full-length request in the pool (V0: in tokens), and as much free memory at the start as
-    `--gpu-memory-utilization` promises it. SGLang wants something left beside the weights. llama-server says what
-    it could not load, allocate or bind. Only the last start counts.
+    `--gpu-memory-utilization` promises it. SGLang wants something left beside the weights, and host memory for each
+    rank's host cache. llama-server says what it could not load, allocate or bind. Only the last start counts.
     """
     for server in deployment.workers:
         ready = server.figure("ready").value
-        if ready or (server.usage and ready is not False):
+        if ready or (server.usage.keys() - _TOLD_BY_A_START and ready is not False):
             continue
         found = next((hit for tell in _REFUSALS if (hit := tell(server)) is not None), None)
         if found is not None:
@@ -91,16 +92,52 @@ def _short_of_free_memory(server: Server) -> Hit | None:
 
 def _short_of_fraction(server: Server) -> Hit | None:
     """SGLang: the weights alone take what the fraction allows."""
-    refused, least = server.figure("refused_mem_fraction"), server.figure("least_mem_fraction")
+    refused, least = _refused_fraction(server), _least_fraction(server)
     if not refused.known or server.figure("max_total_num_tokens").known:
         return None
+    evidence = (refused, *((least,) if least.known else ()))
+    says = f"--mem-fraction-static {refused.number:g} leaves nothing for the pool"
+    if least.known and least.number <= refused.number:
+        return Hit(server.name, f"{says}, though the weights alone take {least.number:g}", evidence, _BESIDE_WEIGHTS)
     above = f": the weights alone take {least.number:g}" if least.known else ""
     value = f" {min(least.number + 0.03, 0.99):.2f}" if least.known else ""
     return Hit(
         server.name,
-        f"--mem-fraction-static {refused.number:g} leaves nothing for the pool{above}",
-        (refused, *((least,) if least.known else ())),
+        f"{says}{above}",
+        evidence,
         f"see that nothing else holds the GPUs, and raise --mem-fraction-static{value}; or use more GPUs",
+    )
+
+
+def _refused_fraction(server: Server) -> Figure:
+    """As the refusal names it; before 2026 it names none, and the arguments do."""
+    told, asked = server.figure("refused_mem_fraction"), server.figure("mem_fraction_static")
+    refused = "Not enough memory" in str(server.figure("start_refused").value)
+    return asked if refused and not told.known else told
+
+
+def _least_fraction(server: Server) -> Figure:
+    """As the refusal names it, else by its own formula: 1 - free after the weights / free before them, rounded up to
+    three decimals (kv_cache_configurator.py, 003fca80).
+    """
+    told = server.figure("least_mem_fraction")
+    before, after = (server.figure(f"avail_{when}_weights_gib") for when in ("before", "after"))
+    if told.known or not (before.known and after.known and before.number > after.number):
+        return told
+    least = math.ceil((1 - after.number / before.number) * 1000) / 1000
+    return derived("least_mem_fraction", least, "", (before, after), "1 - free after the weights / free before them")
+
+
+def _short_of_host_memory(server: Server) -> Hit | None:
+    """SGLang: the host tier of the cache is sized by the device pool, and each rank takes its own."""
+    wanted, free = server.figure("refused_host_gb"), server.figure("free_host_gb")
+    if not (wanted.known and free.known):
+        return None
+    return Hit(
+        server.name,
+        f"a rank's host cache takes {wanted.number:,.2f} GB, and {free.number:,.2f} GB of the host are free",
+        (wanted, free),
+        "lower --hicache-ratio, or set --hicache-size (GB for each rank) to what the host has",
     )
 
 
@@ -120,6 +157,11 @@ def _never_came_up(server: Server) -> Hit | None:
     return Hit(server.name, f"the server did not come up: {says}", (ready,), advice)
 
 
+_TOLD_BY_A_START = frozenset(["scheduler_exceptions"])  # SGLang logs its refusal as one; all other use is of a run
+_BESIDE_WEIGHTS = (
+    "a higher fraction may not help: see what is taken beside the weights (state slots: --max-mamba-cache-size, the"
+    " draft model, another process on the GPUs)"
+)
 _LLAMA_ADVICE = (  # a word of the line -> what to do
     ("out of memory", "lower -c or -np, use -ctk q8_0 -ctv q8_0, or keep fewer layers on the GPU (-ngl)"),
     ("kv cache", "lower -c or -np, or use -ctk q8_0 -ctv q8_0"),
@@ -133,6 +175,7 @@ _REFUSALS = (
     _short_of_free_memory,
     _short_of_tokens,
     _short_of_fraction,
+    _short_of_host_memory,
     _refused_otherwise,
     _never_came_up,
 )
