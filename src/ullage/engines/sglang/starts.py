@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ...evidence import Log
 from ..events import Event
 from ..server import Role
+from ..unit_starts import by_starts
 from .batches import batch_event
 from .lines import Step, is_tagged, start_event
 from .server_args import parse_server_args
@@ -110,14 +111,19 @@ def _role_of_fields(names: set[str]) -> Role:
 def starts_of(log: Log) -> list[Start]:
     """All starts in the order in which they began. Empty: nothing in the log is SGLang's."""
     starts: list[Start] = []
-    for event in _events(log):
+    for event, by_systemd in by_starts(_events(log), Step.UNIT_STARTED, (Step.ARGS, Step.LOAD_BEGIN)):
         if event.step is Step.ARGS:
             starts.append(_opened(starts, parse_server_args(event.line.text), event))
-        elif not starts or _begins_anew(starts[-1], event):
+        elif not starts or (by_systemd and not starts[-1].overlaps) or _begins_anew(starts[-1], event):
             starts.append(Start(events=[event]))
         elif owner := _owner(starts, event):
             owner.events.append(event)
-    return starts
+    return starts if any(_is_sglangs(event) for start in starts for event in start.events) else []
+
+
+def _is_sglangs(event: Event) -> bool:
+    """Not a line of systemd about a unit that is another's."""
+    return event.step is not Step.UNIT_STARTED or "sglang" in event.line.text.lower()
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
@@ -169,8 +175,6 @@ def _begins_anew(current: Start, event: Event) -> bool:
     """Does this line belong to a start after the current one, whose arguments are not in the log?"""
     if current.overlaps:  # two servers write here: a line that comes twice is the other's, until both are up
         return event.step is Step.LOAD_BEGIN and sum(1 for _ in current.of(Step.READY)) > 1
-    if event.step is Step.UNIT_STARTED:
-        return True
     if event.step is Step.LOAD_BEGIN:
         return current.ready or current.has(Step.SUMMARY) or _memory_is_back(current, event)
     if event.step in (Step.KV, Step.POOL_END):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from ...evidence import LogLine
 from ..events import Event, LineRule, Value, needles, values_of
+from ..unit_lines import told
 
 
 class Step(Enum):
     """Where in a start a record stands: starts are told apart by these."""
 
-    UNIT_STARTED = "unit started"
-    RESTARTED = "restarted"
+    UNIT = "unit"  # systemd speaks of one
     VERSION = "version"
     ARGS = "args"
     CONFIG = "config"
@@ -227,7 +227,6 @@ _RULES = (
         r"(?:, PCP rank \d+)?, TP rank (?P<tp_rank>\d+)",
     ),
     _rule(Step.NOTE, "init engine (profile", r"took (?P<init_s>NUM) s"),
-    _rule(Step.RESTARTED, "restart counter is at", r"restart counter is at (?P<restart_counter>\d+)"),
     _rule(Step.READY, "Application startup complete", r"startup complete"),
     _rule(
         Step.STATS,
@@ -245,7 +244,6 @@ _RULES = (
     _rule(Step.STOPPED, "Shutting down", r"(?P<stopping>Shutting down)"),
     _rule(Step.STOPPED, "Shutdown initiated", r"(?P<stopping>Shutdown initiated)"),
     _rule(Step.NOTE, "Error: ", r"^(?P<cause>[\w.]*Error: (?!Engine core initialization failed).+)"),
-    _rule(Step.UNIT_STARTED, "systemd", r"^systemd\[\d+\]: Started (?P<unit>.+?)\.?$"),
 )
 # The fields of a line of statistics, wherever in it they stand.
 _STATS = re.compile(
@@ -275,6 +273,9 @@ def records(text: str) -> Iterator[Record]:
 
 def events_of(line: LogLine) -> Iterator[Event]:
     """Everything that a line says, record by record."""
+    if said := told(line.text):
+        yield Event(Step.UNIT, "", line.time, line, said.values)
+        return
     for record in records(line.text):
         event = _event(record, line)
         if event is not None:

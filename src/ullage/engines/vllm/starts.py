@@ -8,10 +8,12 @@ from functools import cached_property
 
 from ...evidence import Log
 from ..events import Event
+from ..unit_starts import by_starts
 from .arguments import printed
 from .lines import Step, events_of
 
-_AROUND = (Step.UNIT_STARTED, Step.RESTARTED, Step.STOPPED)  # by themselves these are no start
+_AROUND = (Step.UNIT, Step.STOPPED)  # by themselves these are no start
+_BEGINS = (Step.VERSION, Step.ARGS, Step.CONFIG)
 _UNDER_WAY = (Step.CONFIG, Step.LOADED, Step.MEMORY, Step.KV, Step.READY, Step.STATS, Step.TROUBLE, Step.STOPPED)
 
 
@@ -62,13 +64,15 @@ class Start:
 def starts_of(log: Log) -> list[Start]:
     """All starts in the order in which they began. Empty: nothing in the log is vLLM's."""
     starts: list[Start] = []
-    for event in (event for line in log.lines for event in events_of(line)):
-        if not starts or _begins_anew(starts[-1], event):
+    events = [event for line in log.lines for event in events_of(line)]
+    for event, by_systemd in by_starts(events, Step.UNIT, _BEGINS):
+        if not starts or by_systemd or _begins_anew(starts[-1], event):
             starts.append(Start())
         starts[-1].events.append(event)
         if event.step is Step.ARGS:
             _mark_overlap(starts)
-    return [start for start in starts if any(e.step not in _AROUND for e in start.events)]
+    told = [start for start in starts if any(e.step not in _AROUND for e in start.events)]
+    return told if not told or starts[-1] is told[-1] else [*told, starts[-1]]  # a start that printed nothing yet
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
@@ -84,8 +88,6 @@ def servers_of(starts: list[Start]) -> list[list[Start]]:
 
 
 def _begins_anew(current: Start, event: Event) -> bool:
-    if event.step in (Step.UNIT_STARTED, Step.RESTARTED):
-        return not all(e.step in _AROUND[:2] for e in current.events)
     if event.step in (Step.VERSION, Step.ARGS):
         return any(current.has(step) for step in (*_UNDER_WAY, *((Step.ARGS,) if event.step is Step.ARGS else ())))
     if event.step is Step.CONFIG:

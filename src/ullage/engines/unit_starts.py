@@ -1,0 +1,114 @@
+"""With which lines of systemd a start of the server begins.
+
+"Started" comes at once, or where systemd waits (Type=notify, ExecStartPost=) only after all that the server prints of
+its start. So it begins a start only where its unit has ended since the server's first line, or had one already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from .events import Event
+from .unit_lines import Told, Word, told
+
+Lines = Sequence[tuple[Event, Told | None]]
+
+_COMES = (Word.STARTING, Word.STARTED)
+_ENGINES = re.compile(r"(?!.*router).*(?:sglang|vllm|llama)", re.IGNORECASE)
+
+
+def by_starts(events: Sequence[Event], unit: Enum, begins: Collection[Enum]) -> Iterator[tuple[Event, bool]]:
+    """The events without what systemd says of other units; with each, whether systemd begins a start with it.
+
+    `unit`: the step of its lines. `begins`: steps with which a start begins by itself.
+    """
+    lines = [(event, told(event.line.text) if event.step is unit else None) for event in events]
+    names = _names(lines, unit, begins)
+    course = _Course()
+    held: list[Event] = []  # of a unit that starts while another's server runs: its own server's lines follow
+    for event, said in lines:
+        if said is None:
+            yield event, False
+            if event.step is not unit:
+                course.goes_on(event.step in begins)
+            if event.step in begins:
+                yield from ((other, False) for other in held)
+                held.clear()
+        elif (name := names.get(said.unit)) is not None:
+            if course.is_anothers(name, said.word):
+                held.append(event)
+                course.begins(name, said.word)
+            else:
+                yield event, course.begins(name, said.word)
+
+
+class _Course:
+    """The last word on each unit, and whether the server has printed a line since its start began."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Word] = {}
+        self._runs = False
+
+    def goes_on(self, begins: bool) -> None:
+        """By a line of the server. What was said of an end before the first line is said of the start before."""
+        if begins or not self._runs:
+            self._last = {unit: word for unit, word in self._last.items() if word is not Word.ENDED}
+        self._runs = True
+
+    def is_anothers(self, unit: str, word: Word) -> bool:
+        return self._runs and word in _COMES and bool(self._last) and unit not in self._last
+
+    def begins(self, unit: str, word: Word) -> bool:
+        again = word is not Word.ENDED and word <= self._last.get(unit, 0)
+        anew = self._runs and (again or word is Word.BOOT)
+        self._runs = self._runs and not anew
+        self._last = {} if word is Word.BOOT else {**self._last, unit: word}
+        return anew
+
+
+def _names(lines: Lines, unit: Enum, begins: Collection[Enum]) -> Mapping[str, str]:
+    """The units that are servers': all, as one, where they may be one by its name and by its description. Of several
+    those in whose lives a start begins, but not where one started again and the server went on.
+    """
+    every = {said.unit: said.is_named for _, said in lines if said}
+    if sum(every.values()) <= 1 and sum(name != "" and not named for name, named in every.items()) <= 1:
+        return dict.fromkeys(every, "")
+    lives = list(_lives(lines, unit, begins))
+    others = {life.unit for life in lives if life.printed and not life.begun}
+    began = {life.unit for life in lives if life.begun} - others
+    engines = {said.unit for _, said in lines if said and _ENGINES.match(said.said)} - others
+    servers = (began & engines) or (began | engines)
+    return {name: name for name in ("", *servers)}
+
+
+class _Life(NamedTuple):
+    """From where a unit comes up to where it ends: lines of the server, and those of them that begin a start."""
+
+    unit: str
+    word: Word
+    printed: int
+    begun: int
+
+
+def _lives(lines: Lines, unit: Enum, begins: Collection[Enum]) -> Iterator[_Life]:
+    printed = begun = 0
+    since: dict[str, _Life] = {}
+    for event, said in lines:
+        if said is None:
+            printed += event.step is not unit
+            begun += event.step in begins
+            continue
+        for name in [*since] if said.word is Word.BOOT else [said.unit]:
+            life = since.pop(name, None)
+            if life and life.word < said.word <= Word.STARTED:
+                since[name] = life._replace(word=said.word)
+                continue
+            if life:
+                yield life._replace(printed=printed - life.printed, begun=begun - life.begun)
+            if said.word in _COMES:
+                since[name] = _Life(name, said.word, printed, begun)
+    for life in since.values():
+        yield life._replace(printed=printed - life.printed, begun=begun - life.begun)
