@@ -91,7 +91,7 @@ def _with_rank_pools(
 
 
 def _counts(start: Start) -> bool:
-    return any(event.step is not Step.UNIT_STARTED for event in start.events)
+    return any(event.step is not Step.UNIT for event in start.events)
 
 
 def _earlier(start: Start, evidence: Evidence) -> EarlierStart:

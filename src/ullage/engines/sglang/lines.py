@@ -14,7 +14,7 @@ from ..unit_lines import told
 class Step(Enum):
     """Where in a start a line stands: starts are told apart by these, and a draft model's pools from the target's."""
 
-    UNIT_STARTED = "unit started"
+    UNIT = "unit"  # systemd speaks of one
     ARGS = "server args"
     LOAD_BEGIN = "load begin"
     LOAD_END = "load end"
@@ -224,7 +224,7 @@ def start_event(line: LogLine) -> Event | None:
             values = _summary(body) if rule.step is Step.SUMMARY else _values(match)
             return Event(rule.step, rank, time or line.time, line, values)
     said = told(line.text)
-    return Event(Step.UNIT_STARTED, "", line.time, line, said.values) if said else None
+    return Event(Step.UNIT, "", line.time, line, said.values) if said else None
 
 
 def _values(match: re.Match[str]) -> dict[str, Value]:

@@ -23,7 +23,7 @@ _START_STEPS = (
     Step.POOL_END,
     Step.SUMMARY,
     Step.TROUBLE,
-    Step.UNIT_STARTED,
+    Step.UNIT,
 )
 _TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup", "nccl_rank")
 _KV_LINE = ("kv_line_tokens", "kv_k_gib", "kv_v_gib", "kv_total_gib")

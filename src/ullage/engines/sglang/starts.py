@@ -111,7 +111,7 @@ def _role_of_fields(names: set[str]) -> Role:
 def starts_of(log: Log) -> list[Start]:
     """All starts in the order in which they began. Empty: nothing in the log is SGLang's."""
     starts: list[Start] = []
-    for event, by_systemd in by_starts(_events(log), Step.UNIT_STARTED, (Step.ARGS, Step.LOAD_BEGIN)):
+    for event, by_systemd in by_starts(_events(log), Step.UNIT, (Step.ARGS, Step.LOAD_BEGIN)):
         if event.step is Step.ARGS:
             starts.append(_opened(starts, parse_server_args(event.line.text), event))
         elif not starts or (by_systemd and not starts[-1].overlaps) or _begins_anew(starts[-1], event):
@@ -123,7 +123,7 @@ def starts_of(log: Log) -> list[Start]:
 
 def _is_sglangs(event: Event) -> bool:
     """Not a line of systemd about a unit that is another's."""
-    return event.step is not Step.UNIT_STARTED or "sglang" in event.line.text.lower()
+    return event.step is not Step.UNIT or "sglang" in event.line.text.lower()
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
@@ -149,7 +149,7 @@ def _events(log: Log) -> list[Event]:
 
 def _has_a_tag(event: Event) -> bool:
     """Not the lines of the web server, of progress bars, of libraries and of systemd."""
-    return event.step not in (Step.READY, Step.TROUBLE, Step.UNIT_STARTED) and not _UNTAGGED & event.values.keys()
+    return event.step not in (Step.READY, Step.TROUBLE, Step.UNIT) and not _UNTAGGED & event.values.keys()
 
 
 def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> Start:
@@ -158,7 +158,7 @@ def _opened(starts: list[Start], args: Mapping[str, object], event: Event) -> St
     """
     opened = Start(args, [event])
     before = starts[-1] if starts else None
-    if before and not before.args and all(e.step is Step.UNIT_STARTED for e in before.events):
+    if before and not before.args and all(e.step is Step.UNIT for e in before.events):
         starts.pop()
         opened.events[:0] = before.events
     elif before and before.args and before.key != opened.key and not _is_over(before):
