@@ -82,11 +82,16 @@ def deployed(machines: type[Machine], tmp_path_factory: pytest.TempPathFactory) 
 def test_what_runs_and_who_routes_to_whom(deployed: Machine) -> None:
     text = told(deployed, "--api-key-env", "KEY", KEY=SECRET)
     pids = {name: deployed.show(name, "MainPID") for name in (ROUTER, PREFILL, DECODE)}
-    assert f"router sglang-router 3 workers http://127.0.0.1:8000 | pid {pids[ROUTER]}, {ROUTER}, as root, up" in text
-    assert re.search(
-        rf"\|- prefill tiny tank \S+ http://127.0.0.1:30000 \| pid {pids[PREFILL]}, {PREFILL}, as root", text
+    assert (
+        f"router sglang-router 3 workers http://127.0.0.1:8000 | pid {pids[ROUTER]}, {ROUTER}, as root in /, up" in text
     )
-    assert re.search(rf"\|- decode tiny tank \S+ http://127.0.0.1:30001 \| pid {pids[DECODE]}, {DECODE}, as root", text)
+    assert re.search(
+        rf"\|- prefill tiny tank \S+ http://127.0.0.1:30000 \| pid {pids[PREFILL]}, {PREFILL}, as root in /, up", text
+    )
+    assert re.search(
+        rf"\|- decode tiny tank \S+ http://127.0.0.1:30001 \| pid {pids[DECODE]}, {DECODE}, as root in /, up", text
+    )
+    assert "| listens on 127.0.0.1:30001, writes to the journal `-" in text
     assert "`- http://10.9.8.7:30001 not read" in text
     assert "1 worker on another host not read: --follow reads it" in text
     assert "Parallel requests, prefill to decode" in text
@@ -223,7 +228,7 @@ def test_a_users_own_manager(machine: Machine) -> None:
     for user in ("op", ""):
         text = told(machine, user=user)
         assert "http://127.0.0.1:31000" in text
-        assert "mine.service of user op, as op, up" in text
+        assert "mine.service of user op, as op in /home/op, up" in text
         mine = server(report(machine, user=user), "unified")
         assert any(e["place"].startswith("journal of mine.service") for e in mine["evidence"])
     machine.systemctl("stop", "mine.service", user="op")
