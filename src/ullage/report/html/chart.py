@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from math import log
 from typing import NamedTuple
 
-from ..curve import Curve
+from ..curve import Curve, Stretch
 from .markup import Html, data, tag, void
 
 _COLOURS = 6  # looks of bands in the style sheet
 _USUAL = ("KV pool", "request slots", "window pool", "state slots")  # these look the same on every page
 _STEPS = 400  # of the slider
 _LETTER = 6.4  # units that a letter of a label is wide
+_APART = 4  # units: a change that lies nearer to the left edge is not marked
 
 
 class Mark(NamedTuple):
@@ -72,7 +73,7 @@ def pool_in(binds: str) -> str:
 
 def _drawing(frame: Frame, marks: Sequence[Mark], looks: dict[str, int]) -> Html:
     curve = frame.curve
-    label = "; ".join(f"{s.first:,} to {s.last:,} tokens: {s.binds} binds" for s in curve.stretches)
+    label = "; ".join(f"{_lengths(s)} tokens: {s.binds} binds" for s in curve.stretches)
     parts = (*_bands(frame, looks), *_walls(frame), *_axes(frame), *_lines(frame), *_marks(frame, marks), _cross(frame))
     title = tag("title", f"Parallel requests against prompt tokens. {label}")
     box = f"0 0 {frame.width} {frame.height}"
@@ -89,7 +90,7 @@ def _bands(frame: Frame, looks: dict[str, int]) -> Iterator[Html]:
         yield void("path", d=_path(frame, area) + "Z", class_=f"band b{looks[pool_in(stretch.binds)]}")
         if len(stretch.binds) * _LETTER < end - x - 8:
             yield tag("text", stretch.binds, x=(x + end) / 2, y=frame.top - 20, class_="who")
-        if stretch.first > frame.curve.first:
+        if x - frame.left > _APART:
             yield void("line", x1=x, x2=x, y1=frame.top, y2=frame.floor, class_="change")
             if x < frame.width - 100:
                 yield tag("text", f"from {stretch.first:,}", x=x + 5, y=frame.floor - 7, class_="at start")
@@ -188,7 +189,7 @@ def _legend(curve: Curve, looks: dict[str, int]) -> Html:
         tag(
             "li",
             tag("i", class_=f"swatch b{looks[pool_in(s.binds)]}"),
-            f"{s.first:,} to {s.last:,}: bound by ",
+            f"{_lengths(s)}: bound by ",
             tag("b", s.binds),
         )
         for s in curve.stretches
@@ -201,6 +202,11 @@ def _legend(curve: Curve, looks: dict[str, int]) -> Html:
         lines = [tag("li", tag("i", class_="line admits"), f"admits{most}, and as many are safe")]
     end = tag("li", tag("i", class_="swatch beyond"), f"longer than {curve.last:,}: {curve.ends_at}")
     return tag("ul", *lines, *stretches, end, *_doubt(curve), class_="legend")
+
+
+def _lengths(stretch: Stretch) -> str:
+    """`256 to 7,168`, or the only one."""
+    return f"{stretch.first:,}" + (f" to {stretch.last:,}" if stretch.last > stretch.first else "")
 
 
 def _doubt(curve: Curve) -> Iterator[Html]:

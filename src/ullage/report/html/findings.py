@@ -44,10 +44,13 @@ def _finding(group: Sequence[Finding], numbers: Numbers) -> Html:
 
 def _whose(group: Sequence[Finding]) -> list[tuple[Figure, str]]:
     """Each figure once, with the server it is of, or where it was read, where there are several of that name."""
-    found = {figure: finding.where for finding in group for figure in finding.evidence}
+    found: dict[Figure, list[str]] = {}
+    for finding in group:
+        for figure in finding.evidence:
+            found.setdefault(figure, []).append(finding.where)
     names = Counter(figure.name for figure in found)
     if len(group) > 1:
-        return [(figure, f"of {where}") for figure, where in found.items()]
+        return [(figure, f"of {', '.join(dict.fromkeys(places))}") for figure, places in found.items()]
     return [(f, f"in {f.source.evidence}" if names[f.name] > 1 and f.source else "") for f in found]
 
 
