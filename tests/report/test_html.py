@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ullage.report.html as html
-from tests.evidence import READ_AT, argv, document, log, start, vllm_start
+from tests.evidence import READ_AT, argv, document, log, on_host, start, vllm_start
 from tests.report.pages import REPORTS
 from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
@@ -29,14 +29,17 @@ from ullage.capacity.pool import Pool
 from ullage.deployment import Deployment, standard_answers
 from ullage.engines.levels import level_of
 from ullage.engines.server import Role
-from ullage.evidence import Evidence
+from ullage.evidence import Argv, Evidence
 from ullage.figure import Figure, Kind, Source, missing, read
 from ullage.findings.labels import KINDS
+from ullage.report.curve import Curve, Point, Stretch
+from ullage.report.html.chart import chart, looks_of
 from ullage.report.html.markup import data, prose, tag, text
 from ullage.report.html.numbers import Numbers
 from ullage.report.html.tanks import layers_of, tank
 from ullage.report.model import Report, report_on
 from ullage.report.rows import rows_of
+from ullage.report.topology import tree
 from ullage.report.words import ratio, value_of
 
 VOID = {"meta", "link", "rect", "line", "path", "circle", "input"}
@@ -311,6 +314,62 @@ def test_the_evidence_of_a_finding_on_several_servers_says_whose_each_figure_is(
     reader = of_servers(*(log(f"{port}.log", *start(20_000, port=port, host="0.0.0.0")) for port in (30000, 30001)))
     lists = [words for _, words in reader.all("ul", **{"class": "evidence"})]
     assert any("of 30000.log" in words and "of 30001.log" in words for words in lists)
+    shared = [words for e, words in reader.all("li") if "findings" in e.inside and words.startswith("default_output")]
+    assert shared == ["default_output_tokens unbounded (default) of 30000.log (port 30000), 30001.log (port 30001)"]
+
+
+@every
+def test_the_servers_are_the_tree_of_the_terminal(name: str) -> None:
+    lines = list(tree(REPORTS[name]().deployment, letters=True))
+    shown = [words for e, words in parsed(name).all("li") if e.inside[-1] == "ul" and "servers" in e.inside]
+    if name not in (
+        "chain",
+        "hostile",
+    ):  # the addresses of replayed servers differ; letters that may not stand are gone
+        assert shown == [line.lead + line.text for line in lines]
+    assert len(shown) == len(lines)
+    assert len(lines) >= len(REPORTS[name]().deployment.servers)
+
+
+def test_what_is_not_known_says_why_on_paper_too() -> None:
+    reader = of_servers(argv("llama-server -m m.gguf"))
+    facts = next(words for _, words in reader.all("dl", **{"class": "facts"}))
+    assert re.search(r"total contextnot known \(.{9,}\)", facts)
+    tanks = next(words for e, words in reader.all("section", id="tanks"))
+    assert re.search(r"running requests not known \(.{9,}\)", tanks)
+
+
+def test_the_environment_and_a_context_that_was_only_asked_for_are_told() -> None:
+    process, command = on_host("python -m sglang.launch_server --model-path /m/x --port 30000 --context-length 4096")
+    assert isinstance(command.content, Argv)
+    stated = command.content._replace(environment={"CUDA_VISIBLE_DEVICES": "4,5"})
+    facts = next(w for _, w in of_servers(process, command._replace(content=stated)).all("dl", **{"class": "facts"}))
+    assert "environmentCUDA_VISIBLE_DEVICES=4,5" in facts
+    assert "4,096 tokens, by the context length that was asked for" in facts
+
+
+def test_the_highest_use_that_was_seen_is_told() -> None:
+    highest = read("running", 31, "requests", Source("p"), note="the highest that Prometheus saw in 1 h")
+    served = replace(server(100_000, 10, 50_000), peaks={"running": highest})
+    deployment = Deployment((served,))
+    reader = Reader()
+    reader.feed(html.to_html(Report(deployment, tuple(standard_answers(deployment)), (), (), (), (), READ_AT)))
+    told = [words for _, words in reader.all("p", **{"class": "queues"})]
+    assert "highest: running 31 (the highest that Prometheus saw in 1 h)" in told
+
+
+def test_a_stretch_of_one_length_is_told_as_one() -> None:
+    slots, first = Point(256, 64, 64, 64, 64, "slots"), Point(257, 60, 60, 60, 60, "KV pool")
+    last = Point(4096, 4, 4, 4, 4, "KV pool")
+    curve = Curve(
+        "s", (slots, first, last), (Stretch(256, 256, "slots"), Stretch(257, 4096, "KV pool")), "context length"
+    )
+    reader = Reader()
+    reader.feed(chart(curve, (), looks_of([curve])))
+    [legend] = [words for _, words in reader.all("ul", **{"class": "legend"})]
+    assert "256: bound by slots257 to 4,096: bound by KV pool" in legend
+    assert "256 tokens: slots binds; 257 to 4,096 tokens: KV pool binds" in reader.all("title")[0][1]
+    assert not [words for _, words in reader.all("text") if words.startswith("from")]
 
 
 def test_figures_of_one_name_say_where_each_was_read() -> None:

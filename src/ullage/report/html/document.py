@@ -22,6 +22,7 @@ from .markup import Html, joined, tag, text
 from .numbers import Numbers, legend
 from .servers import read_section, settings_section, tanks_section
 from .tanks import patterns
+from .topology import servers_section
 
 _HERE = Path(__file__).parent
 
@@ -31,6 +32,7 @@ def to_html(report: Report) -> str:
     curves = curves_of(report.deployment)
     style, script = (_file(name) for name in ("page.css", "page.js"))
     main = joined(
+        servers_section(report.deployment),
         limits_section(report, curves, looks_of(curves), numbers),
         tanks_section(report.deployment, numbers),
         findings_section(report.findings, numbers),
@@ -91,7 +93,8 @@ def _size(deployment: Deployment) -> str:
 
 def _navigation(report: Report) -> Html:
     count = len(grouped(report.findings))
-    places = [("limits", "Limits"), *([("tanks", "How full")] if report.deployment.workers else [])]
+    places = [("servers", "Servers"), ("limits", "Limits")]
+    places += [("tanks", "How full")] if report.deployment.workers else []
     places += [("findings", f"Findings ({count})"), ("settings", "Settings")]
     places += [("not-read", "Not read")] if not_read(report) else []
     places += [("read", "Everything read"), ("kinds", "How numbers are known")]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...deployment import Deployment, reach_of, total_context
 from ...engines.server import Role, Server, Setting
 from ...figure import Figure
-from ..rows import host_cache, router_usage, who_runs
+from ..rows import host_cache, peaks, router_usage, who_runs
 from ..words import value_of
 from .markup import Html, joined, prose, tag
 from .numbers import Numbers
@@ -27,13 +27,20 @@ def tanks_section(deployment: Deployment, numbers: Numbers) -> Html:
 
 def _tanks(server: Server, numbers: Numbers) -> Html:
     now = server.running
-    running = joined(tag("b", numbers.show(now)), " running")
     at = f" at {now.observed_at}" if now.observed_at else ""
     queues = [joined(f"{q.label} ", tag("b", numbers.show(q.waiting))) for q in server.queues]
     told = joined("; queues: ", Html(", ".join(queues))) if queues else Html("")
-    line = tag("p", running, told, at, class_="queues")
+    highest = (tag("p", f"{label}: {words}", class_="queues") for label, words in peaks(server))
+    line = joined(tag("p", _running(server, numbers), told, at, class_="queues"), *highest)
     tanks = (tank(level_in(server, pool), pool, numbers) for pool in server.pools if not pool.within)
     return joined(_title(server), line, tag("div", *tanks, class_="tanks"))
+
+
+def _running(server: Server, numbers: Numbers) -> Html:
+    shown = tag("b", numbers.show(server.running))
+    if server.running.known:
+        return joined(shown, " running")
+    return joined("running requests ", shown, f" ({server.running.note}{server.unread_words})")
 
 
 def settings_section(deployment: Deployment, numbers: Numbers) -> Html:
@@ -49,7 +56,7 @@ def _settings(server: Server, numbers: Numbers) -> Iterator[Html]:
     yield tag("p", "  ·  ".join(who_runs(server)), class_="who-runs")
     if server.role is Role.ROUTER:
         asked = ((s.label, numbers.show(s.requested, unit=True)) for s in server.settings)
-        yield _facts([*asked, *router_usage(server), *(("note", prose(note)) for note in server.notes)])
+        yield _facts([*asked, *router_usage(server), *_besides(server)])
         return
     names = ("", "asked for", "in effect")
     head = (
@@ -58,9 +65,14 @@ def _settings(server: Server, numbers: Numbers) -> Iterator[Html]:
     )
     rows = (_setting(setting, numbers) for setting in server.settings)
     yield tag("div", tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows)), class_="scroll")
-    yield _facts(
-        [*_of_a_request(server, numbers), *host_cache(server), *(("note", prose(note)) for note in server.notes)]
-    )
+    yield _facts([*_of_a_request(server, numbers), *host_cache(server), *_besides(server)])
+
+
+def _besides(server: Server) -> Iterator[tuple[str, str]]:
+    if server.host and server.host.environment:
+        yield "environment", " ".join(f"{name}={value}" for name, value in server.host.environment.items())
+    for note in server.notes:
+        yield "note", prose(note)
 
 
 def _setting(setting: Setting, numbers: Numbers) -> Html:
@@ -76,16 +88,24 @@ def _setting(setting: Setting, numbers: Numbers) -> Html:
 
 
 def _of_a_request(server: Server, numbers: Numbers) -> Iterator[tuple[str, Html]]:
-    reach = reach_of(server)
-    by = f", by the {reach.ceiling.what}" if reach.ceiling else ""
+    reach, total, output = reach_of(server), total_context(server), server.default_output
+    asked = " that was asked for" if reach.ceiling and reach.ceiling.tokens.note.startswith("as asked for") else ""
+    by = f", by the {reach.ceiling.what}{asked}" if reach.ceiling else _why(reach.tokens)
     perhaps = Html("")
     if reach.perhaps:
         perhaps = joined("; ", numbers.show(reach.perhaps.tokens), f" if the {reach.perhaps.what} caps it")
     yield "longest request", joined(numbers.show(reach.tokens, unit=True), by, perhaps)
-    yield "total context", numbers.show(total_context(server), unit=True)
+    yield "total context", joined(numbers.show(total, unit=True), _why(total))
     if server.role is not Role.PREFILL:
-        none = " when a client names none" if server.default_output.known else ""
-        yield "default output", joined(numbers.show(server.default_output), none)
+        none = " when a client names none" if output.known else _why(output)
+        yield "default output", joined(numbers.show(output), none)
+
+
+def _why(figure: Figure) -> str:
+    """Why it is not known, or of which requests it is: on paper nothing can be pressed."""
+    if not figure.known:
+        return f" ({figure.note})"
+    return f", {figure.note}" if figure.note.startswith("in full-length") else ""
 
 
 def _facts(rows: Sequence[tuple[str, str]]) -> Html:

@@ -106,7 +106,8 @@ def tank(level: Level, pool: Pool, numbers: Numbers) -> Html:
 
 
 def _row(layer: Layer, numbers: Numbers) -> Html:
-    swatch = tag("i", class_=f"swatch {layer.look}" if layer.share is not None else "swatch none")
+    hatched = layer.share is not None or layer.look == "unknown"
+    swatch = tag("i", class_=f"swatch {layer.look}" if hatched else "swatch none")
     share = _percent(layer) if layer.figure.unit != "of the pool" else ""
     words = ratio(layer.figure) if layer.figure.unit == "of the pool" and layer.figure.known else ""
     value = tag("dd", numbers.show(layer.figure, words), tag("span", share, class_="share"))
