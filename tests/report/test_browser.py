@@ -88,6 +88,26 @@ def test_it_fits_and_is_silent(opened: Any, name: str, scheme: str) -> None:
     assert (brightness(ground) > brightness(ink)) == (scheme == "light")
 
 
+@pytest.mark.parametrize("name", REPORTS)
+def test_on_paper_nothing_is_cut_off_and_it_is_light(opened: Any, name: str) -> None:
+    """A4 within its margins is 703 pixels wide."""
+    page = opened(name, color_scheme="dark", viewport={"width": 703, "height": 1000}).page
+    page.emulate_media(media="print")
+    page.locator("details").evaluate_all("all => all.forEach(one => one.open = false)")
+    beyond = page.evaluate(
+        """() => [...document.querySelectorAll('main th, main td, main p, main li, main .tank, main dd')]
+            .filter(e => e.checkVisibility() && !e.closest('details'))
+            .filter(e => e.getBoundingClientRect().right > e.closest('main > section').getBoundingClientRect().right + 1
+                || e.scrollWidth > e.clientWidth + 1)
+            .map(e => e.textContent)"""
+    )
+    assert beyond == []
+    assert page.locator(".cross:visible").count() == 0
+    paper, ink = (page.evaluate(f"getComputedStyle(document.body).{what}") for what in ("backgroundColor", "color"))
+    assert brightness(paper) == 3 * 255
+    assert brightness(ink) < 255
+
+
 def brightness(colour: str) -> int:
     return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
