@@ -452,3 +452,31 @@ def test_a_log_that_ends_while_the_model_is_loaded_says_so() -> None:
     assert not any("-lv 4" in note for note in server.notes)
     come_up = logged(NEWEST[1], *NEWEST[-3:])
     assert any("-lv 4" in note for note in come_up.notes)
+
+
+def test_the_same_file_as_draft_model_is_a_second_model() -> None:
+    loads = "0.00.523.688 I llama_model_loader: loaded meta data with 9 key-value pairs and 7 tensors from"
+    lines = (
+        NEWEST[1],
+        f"{loads} /models/small.gguf (version GGUF V3 (latest))",
+        "0.00.769.793 I load_tensors:        CUDA0 model buffer size =   500.25 MiB",
+        *NEWEST[2:6],
+        "0.00.772.277 I llama_kv_cache:      CUDA0 KV buffer size =   224.00 MiB",
+        "0.00.799.477 I common_speculative_init_result: loading draft model '/models/small.gguf'",
+        f"{loads} /models/small.gguf (version GGUF V3 (latest))",
+        "0.00.869.793 I load_tensors:        CUDA0 model buffer size =   500.25 MiB",
+        "0.00.872.277 I llama_kv_cache:      CUDA0 KV buffer size =    56.00 MiB",
+        *NEWEST[6:],
+    )
+    figures = values(logged(*lines).figures)
+    assert (figures["model_mib CUDA0"], figures["kv_buffer_mib CUDA0"]) == (500.25, 224)
+    assert (figures["draft_model_mib CUDA0"], figures["draft_kv_buffer_mib CUDA0"]) == (500.25, 56)
+
+
+def test_a_server_that_embeds_has_no_output_to_bound() -> None:
+    told = "0.00.025.090 W srv  llama_server: embeddings enabled with n_batch (2048) > n_ubatch (512)"
+    server = logged(told, *NEWEST)
+    assert not server.default_output.known
+    assert "generates nothing" in server.default_output.note
+    assert any("longer than the physical batch" in note for note in server.notes)
+    assert logged(*NEWEST).default_output.value == "unbounded"

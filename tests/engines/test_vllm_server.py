@@ -284,3 +284,16 @@ def test_windows_of_a_known_length_are_told_by_a_log_too(model: str, window: int
     assert found.figures["blocks_per_full_request"].kind is Kind.INFERRED
     assert 0 <= blocks - found.figures["num_gpu_blocks"].number <= groups
     assert admits(found, length)[0] <= blocks / request
+
+
+def test_a_server_that_pools_has_no_output_to_bound() -> None:
+    """An error that lists the pooling tasks of a server says nothing of what else it does."""
+    said = "(APIServer pid=7) INFO 09-12 10:00:30 [api_server.py:1] Supported tasks: ['{}']"
+    error = "(EngineCore pid=9) ERROR 09-12 10:00:40 [core.py:1] ValueError: Unsupported task: 'x' Supported tasks: []"
+    for tasks, output in (
+        ("embed', 'token_embed", None),
+        ("generate", "unbounded"),
+        ("generate', 'embed", "unbounded"),
+    ):
+        [server] = read([log("vllm.log", *vllm_start(64_000, 7.81), said.format(tasks), error)])[0]
+        assert server.default_output.value == output, tasks

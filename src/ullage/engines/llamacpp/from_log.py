@@ -30,7 +30,9 @@ _NO_LIBRARY = "the lines of the library are not in this log: llama-server prints
 _NO_CONTEXT = (
     "the log ends while the model is loaded, before its context is made: the start is not finished, or it died"
 )
-_WORDS = {"true": True, "false": False}
+_WORDS = {"true": True, "false": False, "embeddings enabled": True}
+_DRAFTS = frozenset(["draft_model", "mtp"])
+_SWITCHES = ("kv_unified", "embedding")
 
 
 def from_log(evidence: Evidence, log: Log) -> list[Facts]:
@@ -61,7 +63,7 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
     for prefix, event in _of_models(start):
         for name, value in event.values.items():
             if event.step in _STATED and name not in _NO_FIGURES and _is_value(name, value):
-                told = _WORDS.get(str(value), value) if name == "kv_unified" else value
+                told = _WORDS.get(str(value), value) if name in _SWITCHES else value
                 figures[prefix + name] = figure_of(prefix + name, told, evidence, event)
     for event in start.of(Step.LOAD):
         for name in ("model_path", "draft_model"):
@@ -82,18 +84,19 @@ def _is_value(name: str, value: Value) -> bool:
 
 
 def _of_models(start: Start) -> list[tuple[str, Event]]:
-    """Every event with "draft_" before those of a second model (another file, or the same one's MTP layers)."""
-    found, first, prefix = [], "", ""
+    """Every event with "draft_" before those of a second model: another file, the same file again where it is loaded as
+    the draft model, or the same model's MTP layers.
+    """
+    found, first, prefix, drafts = [], "", "", False
     for event in start.events:
         if event.step is Step.LOAD:
             path = str(event.values.get("loader_path") or event.values.get("model_path") or "")
             first = first or path
-            if path:
-                prefix = "" if path == first else "draft_"
-            elif "draft_model" in event.values or "mtp" in event.values:
-                prefix = "draft_"
+            drafts = "model_path" not in event.values and (drafts or bool(_DRAFTS & event.values.keys()))
+            if path or drafts:
+                prefix = "draft_" if drafts or path != first else ""
         elif event.step in (Step.SLOTS, Step.READY, Step.RUN):
-            prefix = ""
+            prefix, drafts = "", False
         found.append((prefix, event))
     return found
 

@@ -71,6 +71,7 @@ _RULES = (
     _rule(
         Step.BEGIN, "sizing KV pool to", r"n_parallel \* kv_unified_per_slot = (?P<n_slots>\d+) \* \d+ = (?P<n_ctx>\d+)"
     ),
+    _rule(Step.BEGIN, "embeddings enabled with n_batch", r"(?P<embedding>embeddings enabled)"),
     _rule(Step.BEGIN, "llama-server", r"llama-server(?:\.exe)?['\"]? (?P<command>-.+)"),
     _rule(
         Step.BEGIN,
@@ -299,7 +300,14 @@ _KEPT = (
         "load_model: ",
         "llama_server: ",
     ),
-    *("build: ", "build_info: b", "build info |", "system_info: n_threads", "common_params_print_info: "),
+    *(
+        "embeddings enabled with n_batch",
+        "build: ",
+        "build_info: b",
+        "build info |",
+        "system_info: n_threads",
+        "common_params_print_info: ",
+    ),
     *(
         "n_parallel is set to auto",
         "init: kv_size",

@@ -79,6 +79,8 @@ def _why(context: Context, name: str, asked: Figure, effective: Figure) -> str:
 def default_output(joined: Joined) -> Figure:
     """Tokens that a request may generate when its client names no limit: a number, or "unbounded"."""
     stated = joined.effective.get("n_predict") or joined.args.get("n_predict")
+    if joined.on("embedding") or joined.on("reranking"):
+        return missing("default_output_tokens", "tokens", "it generates nothing: it embeds or ranks")
     if stated is None:
         return default("default_output_tokens", "unbounded", "", _UNBOUNDED)
     if stated.count >= 0:

@@ -71,6 +71,7 @@ _RULES = (
     ),
     _rule(Step.NOTE, "Resolved architecture: ", r"Resolved architectures?: \[?'?(?P<architecture>\w+)"),
     _rule(Step.NOTE, "Found ulimit of ", r"Found ulimit of (?P<open_files_limit>\d+)"),
+    _rule(Step.NOTE, "Supported", r"^Supported[ _]tasks: \[(?P<supported_tasks>[^\]]+)\]"),
     _rule(Step.NOTE, "Using max model len ", r"Using max model len (?P<max_model_len>\d+)"),
     _rule(Step.NOTE, "max_num_batched_tokens=", r"max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)"),
     _rule(Step.NOTE, "synchronous scheduling is", r"synchronous scheduling is (?P<async_scheduling>enabled|disabled)"),

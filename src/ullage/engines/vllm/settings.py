@@ -31,6 +31,8 @@ _PERHAPS_UNBOUNDED = (
     " generation_config.json bounds it"
 )
 
+_GENERATES = ("generate", "transcription", "realtime")  # tasks with an output (tasks.py); all others pool
+
 
 def settings_of(joined: Joined, decision: Decision) -> tuple[Setting, ...]:
     return tuple(_setting(joined, decision, *row) for row in _ROWS)
@@ -92,6 +94,9 @@ def _why(joined: Joined, name: str, asked: Figure, effective: Figure) -> str:
 
 def default_output(joined: Joined) -> Figure:
     """Tokens that a request may generate when its client names no limit: a number, or "unbounded"."""
+    tasks = joined.effective.get("supported_tasks")
+    if tasks is not None and not any(word in str(tasks.value) for word in _GENERATES):
+        return missing("default_output_tokens", "tokens", f"it generates nothing: its tasks are {tasks.value}")
     bound = joined.args.get("default_max_new_tokens")
     if bound is not None:
         note = "max_new_tokens of --override-generation-config"
