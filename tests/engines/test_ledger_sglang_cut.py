@@ -64,3 +64,41 @@ def test_a_capped_pool_whose_tokens_cost_is_not_known_is_said_to_be_capped() -> 
     assert "--max-total-tokens caps" in account(log("a.log", *start(39_936, **given))).tap.unknown
     given["max_total_tokens"] = 80_000
     assert "'memory calculation' line" in account(log("a.log", *start(39_936, **given))).tap.unknown
+
+
+def late(*lines: str) -> Account:
+    made = (
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 400000, K size: 10.00 GB, V size: 10.00 GB",
+        "Capture target decode CUDA graph end. elapsed=3.00 s, mem usage=2.00 GB, avail mem=13.93 GB.",
+    )
+    return account(log("late.log", *start(100_000, *lines, *made, mem_fraction_static=0.8)))
+
+
+def test_before_the_late_sizing_a_token_costs_what_the_addresses_do() -> None:
+    """20 GiB of addresses for 400,000 tokens, of which 100,000 were backed in the end."""
+    found = late("Post-capture KV sizing: max_total_num_tokens=100000, free memory=9.81 GB")
+    assert found.tap.each is not None
+    cost = 20 * GIB / 400_000
+    assert abs(found.tap.each.number - 0.01 * 93.70 * GIB / cost) < 20
+
+
+def test_the_late_sizing_states_the_pool_that_is_there() -> None:
+    found = late("Post-capture KV sizing: KV cache allocated. #tokens: 100000, KV size: 5.00 GB, avail mem=9.81 GB")
+    pools = found.ledgers[0].part("pools")
+    assert pools is not None
+    assert [part.name for part in pools.of_it] == ["KV pool", "request table", "rest of the pools"]
+    assert pools.of_it[0].size.number == 5 * GIB
+    assert sum(part.size.count for part in pools.of_it) == pools.size.count
+
+
+def test_the_pools_of_a_window_model_are_told_apart_where_its_lines_do() -> None:
+    lines = (
+        "SWA KV Cache is allocated. dtype: torch.bfloat16, #tokens: 80000, K size: 10.00 GB, V size: 10.00 GB",
+        "Full KV Cache is allocated. dtype: torch.bfloat16, #tokens: 100000, K size: 8.00 GB, V size: 8.00 GB",
+        "SWAKVPool mem usage: 36.00 GB, swa size: 80000, full size: 100000",
+    )
+    [led] = account(log("window.log", *start(100_000, *lines))).ledgers
+    pools = led.part("pools")
+    assert pools is not None
+    names = ["KV pool, keys", "KV pool, values", "window pool, keys", "window pool, values"]
+    assert [part.name for part in pools.of_it][:4] == names

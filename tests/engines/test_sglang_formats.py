@@ -158,3 +158,62 @@ def test_a_pool_that_was_sized_larger_by_memory_first() -> None:
     assert not server(*start(32_768, cut, lines[2])).figure("sized_tokens").known
     late = "Post-capture KV sizing: max_total_num_tokens=32768, free memory=9.00 GB"
     assert not server(*start(32_768, *lines, late)).figure("sized_tokens").known
+
+
+def test_the_pools_of_a_window_model_by_their_labels() -> None:
+    found = server(
+        f"[{DAY} 10:00:31] SWA KV Cache is allocated. dtype: fp8, #tokens: 30000, K size: 1.50 GB, V size: 1.25 GB",
+        f"[{DAY} 10:00:31] Full KV Cache is allocated. dtype: fp8, #tokens: 40000, K size: 0.25 GB, V size: 0.20 GB",
+    )
+    figures = {name: found.figure(name).value for name in ("swa_kv_k_gib", "swa_kv_v_gib", "kv_k_gib", "kv_v_gib")}
+    assert list(figures.values()) == [1.5, 1.25, 0.25, 0.2]
+    assert found.figure("swa_max_total_num_tokens").value == 30_000
+    assert not any("two sizes" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("max_total_num_tokens=30000, free memory=9.00 GB", (30_000, None, 9.0)),
+        (
+            "KV cache allocated. dtype: torch.bfloat16, #tokens: 30000, KV size: 2.50 GB, avail mem=9.00 GB",
+            (30_000, 2.5, 9),
+        ),
+        (
+            "KV cache allocated. #tokens: 30000, K size: 1.25 GB, V size: 1.50 GB, avail mem=9.00 GB",
+            (30_000, 2.75, 9.0),
+        ),
+        ("KV cache allocated. full and window, KV size: 2.50 GB, avail mem=9.00 GB", (None, 2.5, 9.0)),
+    ],
+)
+def test_a_pool_that_is_sized_after_the_capture(line: str, told: tuple[object, ...]) -> None:
+    found = server(
+        f"[{DAY} 10:00:31] KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 90000, KV size: 8.00 GB",
+        f"[{DAY} 10:00:41] Post-capture KV sizing: {line}",
+        f"[{DAY} 10:00:41] Post-capture KV sizing: max_running_requests 64 -> 24",
+    )
+    names = ("post_capture_tokens", "post_capture_kv_gib", "post_capture_free_gib")
+    assert tuple(found.figure(name).value for name in names) == told
+    assert found.figure("max_running_requests").value == 24
+    assert not found.figure("kv_total_gib").known
+
+
+def test_what_a_rank_captures_in_several_steps_adds_up() -> None:
+    def end(rank: int, phase: str, size: float, second: int) -> str:
+        told = f"elapsed=1.00 s, mem usage={size:.2f} GB, avail mem={9 - size:.2f} GB."
+        return f"[{DAY} 10:00:{second} TP{rank}] Capture {phase} CUDA graph end. {told}"
+
+    steps = [end(rank, "draft decode", size, 40 + n) for rank in (0, 1) for n, size in enumerate((0.40, 0.25, 0.25))]
+    found = server(*steps, end(0, "target verify", 0.5, 39), end(1, "target verify", 0.75, 39), steps[0])
+    assert found.figure("graph_gib_draft_decode").value == 0.9
+    assert found.figure("graph_gib_target_verify").value == 0.75
+
+
+def test_the_weights_of_several_drafts_add_up() -> None:
+    weights = (41.43, 1.5, 1.25, 1.25)
+    lines = [
+        f"[{DAY} 10:00:{10 + n} TP0] Load weight end. type=X, avail mem={50 - n:.2f} GB, mem usage={size:.2f} GB."
+        for n, size in enumerate(weights)
+    ]
+    found = server(*lines)
+    assert (found.figure("weights_gib").value, found.figure("draft_weights_gib").value) == (41.43, 4.0)

@@ -16,7 +16,8 @@ from ...evidence import Log
 from ...figure import Figure, derived, missing
 from ..ledger_claims import gpus_of
 from ..server import Server
-from .ledger_pools import pool_parts, request_table
+from .late import is_late
+from .ledger_pools import late_parts, pool_parts, request_table
 from .log_start import start_figures
 from .starts import starts_of
 
@@ -85,7 +86,10 @@ def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
     figures = _in_gib(stated)
     whole, left = _whole(figures), _left(figures)
     graphs, weights = [*_graphs(figures)], [*_weights(figures, whole)]
-    late, joint = _late_pools(figures, graphs, left), None if weights else _weights_and_pools(server, figures, whole)
+    late, joint = (
+        _late_pools(server, figures, graphs, left),
+        None if weights else _weights_and_pools(server, figures, whole),
+    )
     pools = [late] if late else [joint] if joint else [*_pools(server, figures)]
     parts = [*weights, *pools, None if late else _set_up(figures, graphs, left), *graphs, left]
     device = rank or _each(server)
@@ -224,13 +228,13 @@ def _set_up(figures: Figures, graphs: list[Part], left: Part | None) -> Part | N
     return Part("set up before serving", size, why=_SET_UP) if not size.least <= 0 <= size.most else None
 
 
-def _late_pools(figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:
+def _late_pools(server: Server, figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:
     """Pools that were sized after the graphs were captured: the lines before it state a size that is not theirs."""
     after = [f for name, f in readings(figures) if name.endswith("avail_after_weights_gib")]
-    if "post_capture_tokens" not in figures or left is None or not after:
+    if not is_late(figures) or left is None or not after:
         return None
     size = less("pools", in_bytes(after[-1]), [left.size, *(g.size for g in graphs)], _LATE)
-    return Part("pools", size, why=_LATE)
+    return with_rest(Part("pools", size, tuple(late_parts(server, figures)), why=_LATE), "rest of the pools")
 
 
 def context_costs(server: Server) -> tuple[Figure, ...]:

@@ -9,6 +9,7 @@ from ...capacity.ledger import Part
 from ...capacity.ledger_sums import in_bytes
 from ...figure import Figure, derived
 from ..server import Server
+from .late import is_late
 from .ledger_v4 import charge_of
 
 _PAD = 4  # columns of the request table beyond the context
@@ -45,9 +46,10 @@ def pool_parts(server: Server, figures: Figures, *, draft: bool, both: bool) -> 
 
 
 def _kv(figures: Figures, prefix: str, title: str) -> Iterator[Part]:
-    """As the allocation states it: keys and values, or both together."""
+    """As the allocation states it: keys and values, or both together; of a window model by pool, where lines tell."""
     found = [(key, name) for key, name in _STATED if prefix + key in figures]
-    if "full_and_swa_kv_gib" in figures and not prefix:
+    apart = any(key.startswith("swa_") for key, _ in found) and any(key.startswith("kv_") for key, _ in found)
+    if "full_and_swa_kv_gib" in figures and not prefix and not apart:
         yield Part("KV and window pool", in_bytes(figures["full_and_swa_kv_gib"], "KV and window pool"))
         return
     for key, name in found:
@@ -70,6 +72,16 @@ def _charged(figures: Figures) -> Iterator[Part]:
     for key, name in _FIXED:
         if key in figures and figures[key].number:
             yield Part(f"{name}, fixed", in_bytes(figures[key], name))
+
+
+def late_parts(server: Server, figures: Figures) -> Iterator[Part]:
+    """Pools that were sized after the capture, where the line of that states the KV pool; else none can be told."""
+    if "post_capture_kv_gib" not in figures:
+        return
+    yield Part("KV pool", in_bytes(figures["post_capture_kv_gib"], "KV pool"))
+    yield from (Part(name, in_bytes(figures[key], name)) for key, name in _STATES if key in figures)
+    if (table := request_table(server)) is not None:
+        yield Part("request table", table, why="grows with --context-length and --max-running-requests")
 
 
 def request_table(server: Server) -> Figure | None:
@@ -95,8 +107,12 @@ def bytes_per_token(figures: Figures) -> Figure | None:
     """
     if (stated := figures.get("bytes_per_full_token")) is not None:
         return stated
-    tokens = figures.get("max_total_num_tokens")
+    tokens, late = figures.get("max_total_num_tokens"), figures.get("post_capture_kv_gib")
     sizes = [p.size for prefix in ("", "draft_") for p in _kv(figures, prefix, "")]
+    if late is not None:
+        sizes = [in_bytes(late, "KV pool")]
+    elif is_late(figures):  # the sizes are those of the addresses
+        tokens = figures.get("kv_line_tokens")
     if tokens is None or not sizes or not all(size.number for size in sizes):
         return None
     cost, low, high = (sum(getattr(p, n) for p in sizes) / tokens.number for n in ("number", "least", "most"))

@@ -88,6 +88,12 @@ _RULES = (
         r" (?P<mamba_intermediate_ssm_gib>NUM) GB)?"
         r"(?:.*?intermediate_conv_window_cache size: (?P<mamba_intermediate_conv_gib>NUM) GB)?",
     ),
+    _rule(  # 2026: a window model's pools by their label, "Full KV Cache" and "SWA KV Cache" (mem_cache/memory_pool.py)
+        Step.NOTE,
+        "SWA KV Cache is allocated",
+        r"#tokens: (?P<swa_max_total_num_tokens>\d+), (?:K size: (?P<swa_kv_k_gib>NUM) GB,"
+        r" V size: (?P<swa_kv_v_gib>NUM) GB|KV size: (?P<swa_kv_total_gib>NUM) GB)",
+    ),
     _rule(
         Step.KV,
         "KV Cache is allocated",
@@ -134,10 +140,19 @@ _RULES = (
         "larger than the profiled value",
         r"max_total_tokens=(?P<ignored_max_total_tokens>\d+) is larger than the profiled value",
     ),
+    _rule(  # since August 2026 it states the pool as allocated (PR 33445); the lines before it state addresses
+        Step.NOTE,
+        "Post-capture KV sizing",
+        r"sizing: (?=KV cache allocated|max_total_num_tokens)"
+        r"(?=.*?(?:max_total_num_tokens=|#tokens: )(?P<post_capture_tokens>\d+)|)"
+        r"(?=.*? K size: (?P<post_capture_k_gib>NUM) GB, V size: (?P<post_capture_v_gib>NUM) GB|)"
+        r"(?=.*?KV size: (?P<post_capture_kv_gib>NUM) GB|)"
+        r"(?=.*?(?:free memory|avail mem)=(?P<post_capture_free_gib>NUM) GB|)",
+    ),
     _rule(
         Step.NOTE,
         "Post-capture KV sizing",
-        r"max_total_num_tokens=(?P<post_capture_tokens>\d+)(?:.*?free memory=(?P<post_capture_free_gib>NUM) GB)?",
+        r"max_running_requests \d+ -> (?P<reduced_max_running>\d+)",
     ),
     _rule(
         Step.NOTE,

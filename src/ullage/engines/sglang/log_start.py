@@ -10,6 +10,7 @@ from ...evidence import Evidence
 from ...figure import Figure, Kind, Source, derived
 from ..events import Event
 from ..facts import quantity
+from .late import is_late
 from .lines import Step
 from .log_readings import data_rank, figure_of, source_of
 from .ranks import ranks_counted
@@ -29,6 +30,7 @@ _TROUBLES = ("exception", "failed_room", "failed_why", "failed_side", "pd_warmup
 _KV_LINE = ("kv_line_tokens", "kv_k_gib", "kv_v_gib", "kv_total_gib")
 _SIZED = frozenset(["full_tokens", "calculated_tokens"])
 _PAGES = 512  # tokens: rounding to whole pages takes no more
+_ADDED = ("graph_gib", "draft_weights_gib", "draft_kv_", "draft_swa_kv_")  # several drafts, or graphs of several steps
 _FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the largest batch down
 _MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
 
@@ -74,8 +76,7 @@ def _sized_by_memory(start: Start, evidence: Evidence, pool: Figure | None) -> d
             tokens = int(event.values[name])
             if event.rank not in most or tokens > most[event.rank][0]:
                 most[event.rank] = tokens, event
-    late = any("post_capture_tokens" in e.values for e in start.of(Step.NOTE))
-    if not most or pool is None or late:
+    if not most or pool is None or any(is_late(event.values) for event in start.of(Step.NOTE)):
         return {}
     tokens, line = min(most.values(), key=lambda pair: pair[0])
     if tokens <= pool.number + _PAGES:
@@ -178,6 +179,8 @@ def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidenc
         return figure_of(name, found[-1][1], evidence, found[-1][0])
     if name in _FIRST_COUNTS:
         numbers.reverse()
+    if name.startswith(_ADDED) and len({event.rank for event, _ in numbers}) < len(numbers):
+        return _summed(name, numbers, evidence)
     last = {event.rank: (event, value) for event, value in numbers}  # a line that is printed again replaces the first
     pick = max if name.startswith(_MOST) or name.startswith("graph_") else min
     event, value = pick(last.values(), key=lambda pair: pair[1])
@@ -196,6 +199,16 @@ def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidenc
         high=high,
         observed_at=figure.observed_at,
     )
+
+
+def _summed(name: str, numbers: list[tuple[Event, int | float]], evidence: Evidence) -> Figure:
+    """What a rank did several times, of the rank where it took most. A line that is there twice counts once."""
+    ranks: dict[str, dict[str, Figure]] = defaultdict(dict)
+    for event, value in numbers:
+        ranks[event.rank][event.line.text] = figure_of(name, value, evidence, event)
+    parts = max((tuple(found.values()) for found in ranks.values()), key=lambda found: sum(f.number for f in found))
+    total = round(sum(figure.number for figure in parts), 2)
+    return derived(name, total, parts[0].unit, parts, f"sum over {len(parts)} lines of a rank")
 
 
 def _with_graph_total(figures: dict[str, Figure]) -> dict[str, Figure]:
@@ -224,9 +237,13 @@ def _with_pool(figures: dict[str, Figure]) -> dict[str, Figure]:
                 "max_total_num_tokens",
                 figures[name].renamed("max_total_num_tokens", f"from the line that states {name}"),
             )
-    if "kv_total_gib" not in figures and {"kv_k_gib", "kv_v_gib"} <= figures.keys():
-        parts = (figures["kv_k_gib"], figures["kv_v_gib"])
-        figures["kv_total_gib"] = derived("kv_total_gib", round(sum(p.number for p in parts), 2), "GiB", parts, "K + V")
+    for total, sides in (
+        ("kv_total_gib", ("kv_k_gib", "kv_v_gib")),
+        ("post_capture_kv_gib", ("post_capture_k_gib", "post_capture_v_gib")),
+    ):
+        if total not in figures and all(side in figures for side in sides):
+            parts = tuple(figures[side] for side in sides)
+            figures[total] = derived(total, round(sum(p.number for p in parts), 2), "GiB", parts, "K + V")
     return figures
 
 

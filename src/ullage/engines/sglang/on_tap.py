@@ -16,6 +16,7 @@ from ...figure import Figure, Kind, derived
 from ...units import floor_to
 from ..server import Server
 from .deepseek_v4 import is_v4
+from .late import is_late
 from .ledger import by_rank, context_costs
 from .ledger_pools import bytes_per_token
 from .on_tap_identity import Identity, corrected, fraction_of, identity_of, is_capped, predicted, unfilled
@@ -38,7 +39,7 @@ def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     if stated is None:
         why = _CAPPED if cap else _why_not(figures, whole)
         return OnTap(LEVER, grows=grows, unknown=why, ways=tuple(ways_of(server, ledgers, None)))
-    late = "post_capture_tokens" in figures
+    late = is_late(figures)
     identity = stated if cap or late else corrected(stated)
     found = (
         _capped(identity, figures.get("sized_tokens"))
