@@ -121,6 +121,7 @@ class Unit(NamedTuple):
     reload_pending: bool = False  # its files changed, and the manager has not read them
     files: tuple[ConfigFile, ...] = ()
     clock_moved_s: float | None = None  # how far the wall clock was set since then; None where that is not known
+    gone: bool = False  # its file is no more
 
 
 class GpuProcess(NamedTuple):

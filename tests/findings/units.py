@@ -51,6 +51,17 @@ RESTART = (
 )
 
 
+GONE = (
+    Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, gone=True),
+        silent=on_host(LAUNCH, unit=UNIT),
+        says=("sglang.service is active (running), and its file is no more",),
+        advice="put its file back",
+        severity=Severity.WARNING,
+    ),
+)
+
+
 def in_effect(context: int, unit_says: int) -> Items:
     items = on_host(
         f"{LAUNCH} --context-length {context}", unit=UNIT, configured=says("0.83", f"--context-length {unit_says}")
@@ -172,4 +183,5 @@ SCENARIOS: Scenarios = {
     "restart-pending": (*RESTART, *OF_A_FILE),
     "unit-differs": DIFFERS,
     "clock-set": CLOCK,
+    "unit-gone": GONE,
 }

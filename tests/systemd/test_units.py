@@ -113,6 +113,20 @@ def test_a_control_group_below_a_unit_that_delegates(machine: Machine) -> None:
     assert call(machine, "unit_of", pid) == UnitName("delegating.service")
 
 
+def test_a_unit_that_runs_on_without_its_file(machine: Machine) -> None:
+    printing(machine, "orphan", start_lines(1000))
+    machine.systemctl("start", "orphan")
+    assert not unit(machine, "orphan.service").gone
+    machine.run("rm", "/etc/systemd/system/orphan.service")
+    assert unit(machine, "orphan.service").gone
+    machine.systemctl("daemon-reload")
+    found = unit(machine, "orphan.service")
+    assert (found.gone, found.state) == (True, "active (running)")
+    assert found.invocation == machine.show("orphan.service", "InvocationID")
+    machine.systemctl("stop", "orphan")
+    assert call(machine, "units", [("orphan.service", None)]) == {}
+
+
 def test_files_that_changed_after_the_start_are_pending_until_they_are_read(machine: Machine) -> None:
     printing(machine, "changing", start_lines(1000))
     machine.systemctl("start", "changing")

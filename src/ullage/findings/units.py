@@ -135,6 +135,24 @@ def _clock_was_set(host: OnHost) -> bool:
     return host.unit is not None and abs(host.unit.clock_moved_s or 0) > _CLOCK_SET_S
 
 
+@rule("unit-gone", Severity.WARNING, "The unit's file is no more")
+def unit_gone(deployment: Deployment) -> Iterator[Hit]:
+    """The server runs on in a unit whose file was removed or renamed. When it ends, or after a reboot, nothing starts it
+    again under this name; and what would be started next cannot be compared with what runs.
+
+    Put the file back, or start the server under its new unit when that suits.
+    """
+    for server in deployment.servers:
+        unit = server.host.unit if server.host else None
+        if unit is not None and unit.gone:
+            yield Hit(
+                server.name,
+                f"{unit.name} is {unit.state}, and its file is no more: nothing starts it again",
+                (server.figure("unit"),),
+                "put its file back, or start it under its new unit when that suits",
+            )
+
+
 @rule("clock-set", Severity.INFO, "The clock was set while the server ran")
 def clock_set(deployment: Deployment) -> Iterator[Hit]:
     """systemd writes down when a unit became active, by the wall clock and by the clock since boot. Where these two no

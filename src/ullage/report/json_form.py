@@ -168,6 +168,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
         "restarts": unit.restarts,
         "result": unit.result,
         "reload_pending": unit.reload_pending,
+        "gone": unit.gone,
         "files": [{"path": file.path, "changed_at": _time(file.changed_at)} for file in unit.files],
     }
 

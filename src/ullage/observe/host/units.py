@@ -84,7 +84,7 @@ def read_units(names: Iterable[UnitName], masker: Masker, run: Run | None = None
             continue
         clocks = clocks_now()
         for unit, properties in zip(units, told, strict=False):
-            if _one(properties, "LoadState") != "not-found":
+            if _one(properties, "LoadState") != "not-found" or _one(properties, "ActiveState") != "inactive":
                 found[unit] = _loaded(unit, properties, masker, clocks)
     return found
 
@@ -240,6 +240,7 @@ def _loaded(unit: UnitName, properties: Properties, masker: Masker, clocks: Cloc
         reload_pending=_one(properties, "NeedDaemonReload") == "yes",
         files=tuple(changed(path)._replace(path=masker.text(path)) for path in _paths(properties)),
         clock_moved_s=clock_moved(since, _one(properties, f"{stamp}Monotonic"), clocks),
+        gone=_one(properties, "LoadState") == "not-found" or _is_no_more(_one(properties, "FragmentPath")),
     )
     return _evidence(unit, content, masker)._replace(remark=_output(_one(properties, "StandardOutput")))
 
@@ -259,6 +260,17 @@ def _paths(properties: Properties) -> list[str]:
     dropins = [path for value in properties.get("DropInPaths", ()) for path in value.split()]
     environment = [value.rpartition(" (")[0] or value for value in properties.get("EnvironmentFiles", ())]
     return list(dict.fromkeys([*properties.get("FragmentPath", ()), *dropins, *environment]))
+
+
+def _is_no_more(path: str) -> bool:
+    """False where that cannot be seen."""
+    try:
+        os.stat(path or "/")
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _time(text: str) -> datetime | None:
