@@ -206,16 +206,24 @@ def test_where_there_is_one_it_is_not_named(name: str) -> None:
     assert not parsed(name).all("span", **{"class": "whose"})
 
 
-def sizes(*roles: str) -> str:
-    """What stands small beside the model: one chain of servers in these roles."""
-    logs = (log(f"{i}.log", *start(500_000, port=i, disaggregation_mode=role)) for i, role in enumerate(roles, start=1))
-    [title] = of_servers(*logs).all("h1")
+def size(*roles: str, routers: int = 0) -> str:
+    """What stands small beside the model, of servers in these roles."""
+    logs = (log(f"{i}.log", *start(500_000, port=i, disaggregation_mode=role)) for i, role in enumerate(roles, 1))
+    flags = (argv(f"sglang-router --port {port}", f"{port}.flags") for port in range(8000, 8000 + routers))
+    [title] = of_servers(*logs, *flags).all("h1")
     return title[1].removeprefix("small").strip()
 
 
 def test_a_chain_is_told_in_the_order_of_a_request_with_servers_of_a_role_together() -> None:
-    assert sizes("decode", "prefill") == "prefill → decode"
-    assert sizes("prefill", "decode", "prefill") == "2 prefill → decode"
+    assert size("decode", "prefill") == "prefill → decode"
+    assert size("prefill", "decode", "prefill") == "2 prefill → decode"
+    assert size("decode", "prefill", routers=1) == "router → prefill → decode"
+
+
+def test_of_what_is_no_chain_servers_and_routers_are_counted() -> None:
+    assert size("null", "null", routers=2) == "2 servers, 2 routers"
+    assert size("null", "null") == "2 servers"
+    assert size("null") == ""
 
 
 @every

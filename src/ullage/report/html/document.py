@@ -83,12 +83,14 @@ def _header(report: Report) -> Html:
 
 
 def _size(deployment: Deployment) -> str:
-    """`router → 2 prefill → decode` where all of it is one chain; else how many servers."""
+    """`router → 2 prefill → decode` where all of it is one chain; else how many servers and routers."""
     if len(deployment.parts) == 1 and deployment.is_chain:
         counts = Counter(server.role for server in deployment.servers)
         roles = sorted(counts, key=(Role.ROUTER, Role.PREFILL, Role.DECODE, Role.UNIFIED, Role.UNKNOWN).index)
         return " → ".join(f"{counts[role]} {role.value}" if counts[role] > 1 else role.value for role in roles)
-    return f"{len(deployment.workers)} servers" if len(deployment.workers) > 1 else ""
+    workers, routers = len(deployment.workers), len(deployment.routers)
+    besides = f", {routers} router{'s' if routers > 1 else ''}" if routers else ""
+    return f"{workers} servers{besides}" if workers > 1 else ""
 
 
 def _navigation(report: Report) -> Html:
