@@ -210,3 +210,33 @@ def test_the_role_by_the_connector() -> None:
 def test_processes_are_named_by_their_ids() -> None:
     found = facts(*vllm_start(64_000, 7.81))
     assert (found.effective["api_server_pid"].value, found.effective["engine_pid"].value) == (7, 9)
+
+
+V0_WORKER = (
+    "{}INFO 09-12 10:00:10 [worker.py:267] model weights take 21.00GiB; non_torch_memory takes {}GiB; PyTorch"
+    " activation peak memory takes {}GiB; the rest of the memory reserved for KV Cache is {}GiB."
+)
+
+
+def test_the_account_of_a_gpu_is_that_of_the_process_with_least_for_its_cache() -> None:
+    """The least of each figure over the workers would be no GPU's account: 21 + 0.2 + 0.4 + 1.3 sum to no share."""
+    workers = (
+        V0_WORKER.format("(VllmWorkerProcess pid=52) ", "0.20", "0.40", "1.60"),
+        V0_WORKER.format("", "0.30", "0.60", "1.30"),
+        V0_WORKER.format("(VllmWorkerProcess pid=53) ", "0.25", "0.40", "1.55"),
+    )
+    found = facts(
+        *workers, "INFO 09-12 10:00:11 [executor_base.py:112] # cuda blocks: 5000, # CPU blocks: 1000"
+    ).effective
+    stated = {name: found[name].value for name in ("non_torch_gib", "peak_activation_gib", "available_kv_gib")}
+    assert stated == {"non_torch_gib": 0.3, "peak_activation_gib": 0.6, "available_kv_gib": 1.3}
+    assert (found["available_kv_gib"].low, found["available_kv_gib"].high) == (1.3, 1.6)
+    assert "3 processes" in found["available_kv_gib"].note
+
+
+def test_a_refusal_that_a_terminal_wrapped_still_states_what_is_needed() -> None:
+    """The rest of its line is on the next one, which nothing tells from any other."""
+    whole, _, _ = REFUSED.partition(" cache is needed")
+    found = facts(*vllm_start(1, 1)[:3], whole, "cache is needed, which is larger than")
+    assert found.effective["needed_kv_gib"].value == 4.0
+    assert found.effective["max_model_len"].value == 8192

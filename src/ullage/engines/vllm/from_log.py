@@ -19,6 +19,12 @@ from .starts import Start, servers_of, starts_of
 from .use import over_engines
 
 _MOST = frozenset("weights_gib graph_gib load_s graph_s init_s consumed_gib num_preemptions kv_shortfall_gib".split())
+# Of a GPU's account: those of one process together, the one that has least for its cache, for it decides the pool.
+_OF_GPU = frozenset(
+    """total_gib budget_gib free_gib weights_gib consumed_gib non_torch_gib peak_activation_gib available_kv_gib
+    graph_gib kv_shortfall_gib kv_bytes estimated_cudagraph_gib non_torch_memory_gib peak_torch_memory_gib
+    suggested_kv_cache_memory_bytes""".split()
+)
 _NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request", "cause"])
 _SIGNED = frozenset(["suggested_kv_cache_memory_bytes"])  # below zero in 0.29 to 0.33 (issue 57936)
 _OF_INTERVAL = frozenset(["num_preemptions"])  # since the line of statistics before
@@ -81,7 +87,8 @@ def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
                 if event.step is not Step.NOTE or name not in _STAY or _process(event) not in readings[name]:
                     readings[name][_process(event)] = event, value
     _without_the_parsers(readings.get("max_num_batched_tokens", {}))
-    figures = {name: _over_processes(name, list(found.values()), evidence) for name, found in readings.items()}
+    poorest = _poorest(readings)
+    figures = {name: _over_processes(name, found, evidence, poorest) for name, found in readings.items()}
     figures = {**_config(start, evidence), **figures}
     if ready := next(start.of(Step.READY, Step.STATS), None):
         figures["ready"] = figure_of("ready", True, evidence, ready)
@@ -105,17 +112,32 @@ def _stated(event: Event) -> Iterator[tuple[str, Value]]:
 
 
 def _process(event: Event) -> str:
-    """The worker or engine that printed it: without its pid, for a restart has another."""
+    """The worker or engine that printed it: without its pid, for a restart has another. V0's workers have no more than
+    that.
+    """
     text = event.line.text
     tags = text[: text.find(") ") + 1] if text.startswith("(") else ""
-    return f"{event.rank} {tags.split(' pid=')[0]}".strip()
+    return f"{event.rank} {tags if 'VllmWorkerProcess' in tags else tags.split(' pid=')[0]}".strip()
 
 
-def _over_processes(name: str, found: list[tuple[Event, Value]], evidence: Evidence) -> Figure:
-    numbers = [(event, value) for event, value in found if not isinstance(value, str)]
+def _poorest(readings: Mapping[str, Mapping[str, tuple[Event, Value]]]) -> str | None:
+    """The process that has least for its cache, or is short by most."""
+    short, room = (readings.get(name, {}) for name in ("kv_shortfall_gib", "available_kv_gib"))
+    amounts = {process: float(value) for process, (_, value) in room.items()}
+    amounts |= {process: -float(value) for process, (_, value) in short.items()}
+    return min(amounts, key=lambda process: amounts[process], default=None)
+
+
+def _over_processes(
+    name: str, found: Mapping[str, tuple[Event, Value]], evidence: Evidence, poorest: str | None
+) -> Figure:
+    numbers = [(event, value) for event, value in found.values() if not isinstance(value, str)]
     if not numbers:
-        return figure_of(name, found[-1][1], evidence, found[-1][0])
+        event, value = list(found.values())[-1]
+        return figure_of(name, value, evidence, event)
     event, value = (max if name in _MOST else min)(numbers, key=lambda pair: pair[1])
+    if name in _OF_GPU and poorest is not None and poorest in found:
+        event, value = found[poorest]
     figure = figure_of(name, value, evidence, event)
     low, high = min(v for _, v in numbers), max(v for _, v in numbers)
     return (

@@ -202,9 +202,9 @@ _RULES = (
     _rule(
         Step.TROUBLE,
         "To serve at least one request with",
-        r"max seq len \((?P<max_model_len>\d+)\), \(?(?P<needed_kv_gib>NUM) GiB KV cache is needed, which is larger"
+        r"max seq len \((?P<max_model_len>\d+)\), \(?(?P<needed_kv_gib>NUM) GiB KV(?: cache is needed, which is larger"
         r" than the available KV cache memory \((?P<available_kv_gib>NUM) GiB\)(?:.*?estimated maximum model length is"
-        r" (?P<estimated_max_model_len>\d+))?",
+        r" (?P<estimated_max_model_len>\d+))?)?",
     ),
     _rule(
         Step.TROUBLE,
