@@ -26,6 +26,7 @@ from tests.report.test_curve import server
 from ullage.capacity.admission import FitsNow
 from ullage.capacity.demand import Demand
 from ullage.capacity.pool import Pool
+from ullage.capacity.request import Shape
 from ullage.deployment import Deployment, standard_answers
 from ullage.engines.levels import level_of
 from ullage.engines.server import Role
@@ -156,10 +157,10 @@ def test_every_number_has_a_source_or_a_reason_in_its_panel(name: str) -> None:
         assert len(words.split(kind, 1)[1].strip()) > 3, words
 
 
-def headline(*items: Evidence, at: Sequence[int] = ()) -> list[str]:
+def headline(*items: Evidence, at: Sequence[int] = (), requests: Sequence[Shape] = ()) -> list[str]:
     """The sentences at the head of the page."""
     reader = Reader()
-    reader.feed(html.to_html(report_on(items, at)))
+    reader.feed(html.to_html(report_on(items, at, requests)))
     return [words for _, words in reader.all("p", **{"class": "answer"})]
 
 
@@ -174,6 +175,19 @@ def test_the_headline_is_what_is_safe_at_a_usual_length_and_at_the_full_context(
     assert headline(argv(SHARED), at=[2000]) == [
         "8 requests of 2,000 tokens are safe in parallel (bound by slots); 1 of the full 16,384 (KV pool)."
     ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (Shape(2000, 500), "2,000 + 500 tokens are safe in parallel"),
+        (Shape(2000, 500, 1500), "2,000 + 500 tokens, 1,500 of them shared, are safe in parallel"),
+        (Shape(2000, None), "2,000 tokens with no output limit named is safe in parallel"),
+    ],
+)
+def test_the_headline_tells_the_shape_that_was_asked_for(shape: Shape, told: str) -> None:
+    [words] = headline(argv(SHARED), requests=[shape])
+    assert told in words
 
 
 def test_the_headline_says_a_range_and_an_upper_bound_as_such() -> None:

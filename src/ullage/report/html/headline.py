@@ -73,12 +73,24 @@ def _usual(answers: Sequence[Answer]) -> list[Answer]:
 def _part(answer: Answer, found: Found, first: bool) -> Html:
     """`73 requests of 32,768 tokens are safe in parallel (bound by decode: KV pool)`"""
     bound = "at most " if found.at_most else ""
-    length = f"the full {answer.shape.total:,}" if answer.label == "full" else answer.label
+    length = _length(answer)
     many = "request" if value_of(found.safe) == "1" else "requests"
-    of = f" {many} of {length} tokens " if first else f" of {length} "
+    of = f" {many} of {length} " if first else f" of {length.removesuffix(' tokens')} "
     verb = "are" if many == "requests" else "is"
     safe = f"{verb} safe in parallel " if first else ""
     binds = f"(bound by {found.safe_binds})" if first else f"({found.safe_binds})"
     perhaps = ", if prefill takes it" if found.perhaps_refused else ""
     start = bound.capitalize() if first else bound
     return joined(start, tag("b", value_of(found.safe)), of, safe, binds, perhaps)
+
+
+def _length(answer: Answer) -> str:
+    """`32,768 tokens`, `the full 32,768 tokens`, `30,000 + 2,000 tokens, 8,000 of them shared,`"""
+    shape = answer.shape
+    if answer.label == "full":
+        return f"the full {shape.total:,} tokens"
+    if shape.output is None:
+        tokens = f"{shape.prompt:,} tokens with no output limit named"
+    else:
+        tokens = f"{shape.prompt:,}{f' + {shape.output:,}' if shape.output else ''} tokens"
+    return f"{tokens}, {shape.shared:,} of them shared," if shape.shared else tokens
