@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.evidence import DAY, log, start
+from tests.evidence import DAY, log, metrics, start
 from ullage.engines.ledger import Account, accounts_of
 from ullage.engines.read import read
 from ullage.evidence import Evidence
@@ -102,3 +102,52 @@ def test_the_pools_of_a_window_model_are_told_apart_where_its_lines_do() -> None
     assert pools is not None
     names = ["KV pool, keys", "KV pool, values", "window pool, keys", "window pool, values"]
     assert [part.name for part in pools.of_it][:4] == names
+
+
+def test_ranks_are_told_apart_by_what_the_pools_left_where_nothing_else_tells() -> None:
+    pool = "KV Cache is allocated. dtype: fp8, #tokens: 400000, K size: {0} GB, V size: {0} GB"
+    lines = [
+        f"[{DAY} 10:00:31 TP{rank}] {text}"
+        for rank, left in enumerate((8.0, 7.0))
+        for text in (
+            pool.format("3.00"),
+            f"Memory pool end. avail mem={left:.2f} GB",
+            pool.format("1.00"),
+            f"Memory pool end. avail mem={left - 2.25:.2f} GB",
+        )
+    ]
+    for led, left in zip(account(log("pools.log", *lines)).ledgers, (5.75, 4.75), strict=True):
+        drafts = led.part("draft pools")
+        assert drafts is not None
+        assert led.left is not None
+        assert (drafts.size.number, led.left.number) == (2.25 * GIB, left * GIB)
+
+
+def test_the_bar_of_a_capture_is_the_first_ranks() -> None:
+    lines = [
+        f"[{DAY} 10:00:31 TP{rank}] {text}"
+        for rank in (0, 1)
+        for text in (
+            "Load weight end. type=X, avail mem=50.00 GB, mem usage=40.00 GB.",
+            "KV Cache is allocated. #tokens: 400000, KV size: 30.00 GB",
+            "Memory pool end. avail mem=20.00 GB",
+            "Capture cuda graph begin. This can take up to several minutes. avail mem=19.50 GB",
+        )
+    ]
+    first, second = account(
+        log("bar.log", *lines, "Capturing batches (bs=512 avail_mem=18.00 GB):   0%| | 0/52")
+    ).ledgers
+    sizes = [(led.left.number / GIB if led.left else None) for led in (first, second)]
+    assert sizes == [18.0, 19.5]
+    for led, taken in ((first, 2.0), (second, 0.5)):
+        since = led.part("taken since the pools were made")
+        assert since is not None
+        assert since.size.number == taken * GIB
+
+
+def test_a_page_that_states_a_pool_in_no_memory_states_none() -> None:
+    gauges = "sglang:{0}{{model_name='x',tp_rank='0',pp_rank='0'}} {1}".replace("'", '"')
+    told = {"max_total_num_tokens": 2_000_000, "weight_memory_usage_gb": 41.43, "kv_cache_memory_usage_gb": 0}
+    [led] = account(metrics("http://127.0.0.1:30000", *(gauges.format(*pair) for pair in told.items()))).ledgers
+    assert [part.name for part in led.parts] == ["weights"]
+    assert any("states 0 GB" in figure.note for figure in led.unknown)

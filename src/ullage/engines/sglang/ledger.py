@@ -17,9 +17,9 @@ from ...figure import Figure, derived, missing
 from ..ledger_claims import gpus_of
 from ..server import Server
 from .late import is_late
-from .ledger_pools import late_parts, pool_parts, request_table
+from .ledger_pools import late_parts, pool_parts, request_table, states_no_pool
 from .log_start import start_figures
-from .starts import starts_of
+from .starts import Start, starts_of
 
 _WEIGHTS = ("", "draft_")
 _NO_WHOLE = "neither the log's line 'Load weight begin' nor 'Load weight end' is part of the evidence"
@@ -27,10 +27,14 @@ _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more targ
 _NO_LEFT = "the line that ends the start is not part of the evidence, so it is in what is unaccounted for"
 _BEFORE = "free after the weights + the weights"
 _AT_START = "as the start left it: what a run takes since (activations, the allocator's cache) comes out of it"
+_TOLD_APART = ("avail_after_weights_gib", "avail_after_pool_gib", "avail_before_weights_gib")
+_BAR = "avail_at_capture_gib"
 _POOLS = re.compile(r"kv_\w*gib|mamba_\w*_gib")
 _BEFORE_POOL = "after_weights|after_pool|profiled_avail"  # what is free before a pool is made
 _SET_UP = "measured between the pools and the end of the start, less the graphs: attention workspaces, warm-up"
 _JOINT = "the log's line 'Load weight end' is missing, so they are not told apart by what was free"
+_SINCE = "measured between the pools and the last line, less the graphs: the start goes on after it"
+_LEFT = "free at the end of the start"
 _LATE = "free after the weights - free at the end of the start - graphs: sized after the capture"
 
 Figures = Mapping[str, Figure]
@@ -44,19 +48,33 @@ def ledgers(server: Server) -> list[Ledger]:
 def by_rank(server: Server) -> Mapping[str, Figures]:
     """The figures of the start as each rank that logs its memory states them."""
     known = {n: f for n, f in server.figures.items() if f.known}
-    anchor = next((known[n] for n in ("avail_after_weights_gib", "max_total_num_tokens") if n in known), None)
+    anchor = next((known[n] for n in (*_TOLD_APART, "max_total_num_tokens") if n in known), None)
     for item in server.evidence:
         content = item.content
         if not (isinstance(content, Log) and anchor and anchor.source):
             continue
         for start in starts_of(content):
-            ranks = sorted({e.rank for e in start.events if "avail_after_weights_gib" in e.values}, key=_numbers)
-            if len(ranks) < 2 or not any(_is_line(anchor, e.line.number, e.line.text) for e in start.events):
+            ranks = _ranks_apart(start)
+            if not ranks or not any(_is_line(anchor, e.line.number, e.line.text) for e in start.events):
                 continue
-            own = {r: replace(start, events=[e for e in start.events if e.rank in ("", r)]) for r in ranks}
             shared = {n: f for n, f in known.items() if not _is_memory(n)}
-            return {r: {**shared, **_memory(start_figures(part, item))} for r, part in own.items()}
+            return {r: {**shared, **_memory(start_figures(_part(start, r, ranks[0]), item))} for r in ranks}
     return {"": known}
+
+
+def _ranks_apart(start: Start) -> list[str]:
+    """The ranks that state what was free, in their order, where several do."""
+    for name in _TOLD_APART:
+        ranks = {event.rank for event in start.events if name in event.values}
+        if len(ranks) > 1:
+            return sorted(ranks, key=_numbers)
+    return []
+
+
+def _part(start: Start, rank: str, first: str) -> Start:
+    """A rank's own lines and those without a tag. (Of these the progress bar of a capture is the first rank's.)"""
+    own = [e for e in start.events if e.rank == rank or (not e.rank and (rank == first or _BAR not in e.values))]
+    return replace(start, events=own)
 
 
 def _numbers(rank: str) -> tuple[list[int], str]:
@@ -86,10 +104,8 @@ def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
     figures = _in_gib(stated)
     whole, left = _whole(figures), _left(figures)
     graphs, weights = [*_graphs(figures)], [*_weights(figures, whole)]
-    late, joint = (
-        _late_pools(server, figures, graphs, left),
-        None if weights else _weights_and_pools(server, figures, whole),
-    )
+    late = _late_pools(server, figures, graphs, left)
+    joint = None if weights else _weights_and_pools(server, figures, whole)
     pools = [late] if late else [joint] if joint else [*_pools(server, figures)]
     parts = [*weights, *pools, None if late else _set_up(figures, graphs, left), *graphs, left]
     device = rank or _each(server)
@@ -99,11 +115,13 @@ def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
         server=server.name,
         usable=whole if whole.known else None,
         of_whole="free before the weights were loaded",
-        unknown=tuple(_unknown(left)),
+        unknown=tuple(_unknown(left, figures)),
     )
 
 
-def _unknown(left: Part | None) -> Iterator[Figure]:
+def _unknown(left: Part | None, figures: Figures) -> Iterator[Figure]:
+    if states_no_pool(figures):
+        yield missing("KV pool", "bytes", "the engine states 0 GB, as builds do for DeepSeek-V4's pools (issue 37852)")
     yield missing("total", "bytes", _IDLE)
     yield missing("idle now", "bytes", _IDLE)
     if left is None:
@@ -204,7 +222,7 @@ def _left(figures: Figures) -> Part | None:
     ends = [f for n, f in order if "after_graph" in n]
     figure = figures.get("available_gpu_mem_gib") or (ends[-1] if ends else None) or _startup_available(figures)
     if figure is not None:
-        return Part("free at the end of the start", in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
+        return Part(_LEFT, in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
     if order and (
         re.search("after_pool|before_graph|at_capture", order[-1][0]) or "max_total_num_tokens" not in figures
     ):
@@ -225,7 +243,9 @@ def _set_up(figures: Figures, graphs: list[Part], left: Part | None) -> Part | N
     if not pools or left is None:
         return None
     size = less("set_up", in_bytes(pools[-1]), [left.size, *(g.size for g in graphs)], _SET_UP)
-    return Part("set up before serving", size, why=_SET_UP) if not size.least <= 0 <= size.most else None
+    ended = left.name == _LEFT
+    name, why = ("set up before serving", _SET_UP) if ended else ("taken since the pools were made", _SINCE)
+    return Part(name, size, why=why) if not size.least <= 0 <= size.most else None
 
 
 def _late_pools(server: Server, figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:

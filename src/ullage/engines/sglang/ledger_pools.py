@@ -28,6 +28,7 @@ _STATES = (
     ("mamba_intermediate_conv_gib", "convolution windows of drafts"),
 )
 _FIXED = (("c128_state_fixed_gib", "c128 state"), ("swa_fixed_gib", "window pool"))
+_MANY = 10_000  # tokens that no model keeps in less than 10 MiB, the least that a page states
 Figures = Mapping[str, Figure]
 
 
@@ -48,6 +49,8 @@ def pool_parts(server: Server, figures: Figures, *, draft: bool, both: bool) -> 
 def _kv(figures: Figures, prefix: str, title: str) -> Iterator[Part]:
     """As the allocation states it: keys and values, or both together; of a window model by pool, where lines tell."""
     found = [(key, name) for key, name in _STATED if prefix + key in figures]
+    if states_no_pool(figures):
+        return
     apart = any(key.startswith("swa_") for key, _ in found) and any(key.startswith("kv_") for key, _ in found)
     if "full_and_swa_kv_gib" in figures and not prefix and not apart:
         yield Part("KV and window pool", in_bytes(figures["full_and_swa_kv_gib"], "KV and window pool"))
@@ -56,6 +59,13 @@ def _kv(figures: Figures, prefix: str, title: str) -> Iterator[Part]:
         parts = {other for other, _ in found if other != key and other.startswith(key.removesuffix("total_gib"))}
         if not (key.endswith("total_gib") and parts):
             yield Part(title + name, in_bytes(figures[prefix + key], title + name))
+
+
+def states_no_pool(figures: Figures) -> bool:
+    """A page that states a pool of tokens in no memory: the pools of some models are not counted into it."""
+    size, tokens = figures.get("kv_total_gib"), figures.get("max_total_num_tokens")
+    of_page = "kv_k_gib" not in figures and "kv_line_tokens" not in figures
+    return size is not None and not size.number and of_page and tokens is not None and tokens.number >= _MANY
 
 
 def _charged(figures: Figures) -> Iterator[Part]:
