@@ -263,3 +263,17 @@ def test_half_the_token_budget_is_told_in_tokens() -> None:
     assert way.by == "at the same share"
     [graphs] = [way for way in found.tap.ways if "graph" in way.what]
     assert graphs.by == "by a higher share"
+
+
+def test_the_summary_of_ascends_workers_is_read_too() -> None:
+    """vllm-ascend (worker.py, 2026) says it in nearly the same words. 60 x 0.8 = 48 = 20.5 + 0.2 + 0.3 + 27."""
+    line = (
+        "(EngineCore pid=9) INFO 08-05 09:38:15 [worker.py:1029] Free memory on device (59.50/60.0 GiB) on startup."
+        " Desired GPU memory utilization is (0.8, 48.0 GiB). Actual usage: 20.5 GiB for weights, 0.3 GiB for peak"
+        " activation, 0.2 GiB for non-torch memory, 0.72 GiB for NPU graph memory. Replace gpu_memory_utilization with"
+        " `--kv-cache-memory=28800000000` (26.82 GiB) to fit into requested memory."
+    )
+    found = account(log("vllm.log", *vllm_start(64_000, 7.81, "Available KV cache memory: 27.0 GiB"), line))
+    assert in_gib(found)["graphs"] == 0.72
+    assert in_gib(found)["left by --gpu-memory-utilization"] == round(60 - 48 - 0.5 - 0.72, 2)
+    assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most

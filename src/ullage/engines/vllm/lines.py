@@ -191,11 +191,11 @@ _RULES = (
         Step.NOTE,
         "Desired GPU memory utilization is",
         r"\((?P<free_gib>NUM)/(?P<total_gib>NUM) GiB\) on startup. Desired GPU memory utilization is"
-        r" \((?P<gpu_memory_utilization>NUM), (?P<budget_gib>NUM) GiB\)\. Actual usage is"
+        r" \((?P<gpu_memory_utilization>NUM), (?P<budget_gib>NUM) GiB\)\. Actual usage(?: is|:)"
         r" (?:(?P<weights_gib>NUM) GiB for weights?, )?(?:(?P<consumed_gib>NUM) GiB for consumed memory[^,]*, )?"
         r"(?:(?P<peak_activation_gib>NUM) GiB for peak activation, )?"
         r"(?:(?P<non_torch_gib>NUM) GiB for non-torch memory, )?(?:and )?"
-        r"(?:(?P<graph_gib>NUM) GiB for CUDA ?[Gg]raph)?"
+        r"(?:(?P<graph_gib>NUM) GiB for (?:CUDA|NPU) ?[Gg]raph)?"
         r"(?:.*?--kv-cache-memory(?:-bytes)?=(?P<suggested_kv_cache_memory_bytes>-?\d+))?"
         r"(?:.*?cache memory in use is (?P<kv_bytes>\d+) bytes)?",
     ),
