@@ -28,29 +28,28 @@ def by_starts(events: Sequence[Event], unit: Enum, begins: Collection[Enum]) -> 
     lines = [(event, told(event.line.text) if event.step is unit else None) for event in events]
     names = _names(lines, unit, begins)
     course = _Course()
-    held: list[Event] = []  # of a unit that starts while another's server runs: its own server's lines follow
     for event, said in lines:
-        if said is None:
+        name = names.get(said.unit) if said else None
+        if said and name is not None and not course.holds(name, said.word, event):
+            yield event, course.begins(name, said.word)
+        elif said is None:
             yield event, False
             if event.step is not unit:
                 course.goes_on(event.step in begins)
             if event.step in begins:
-                yield from ((other, False) for other in held)
-                held.clear()
-        elif (name := names.get(said.unit)) is not None:
-            if course.is_anothers(name, said.word):
-                held.append(event)
-                course.begins(name, said.word)
-            else:
-                yield event, course.begins(name, said.word)
+                yield from ((other, False) for other in course.held())
 
 
 class _Course:
-    """The last word on each unit, and whether the server has printed a line since its start began."""
+    """The last word on each unit, and whether the server has printed a line since its start began.
+
+    What is said of a unit that comes while another's server runs is held: its own server's lines follow.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, Word] = {}
         self._runs = False
+        self._held: dict[str, list[tuple[Word, Event]]] = {}
 
     def goes_on(self, begins: bool) -> None:
         """By a line of the server. What was said of an end before the first line is said of the start before."""
@@ -58,14 +57,26 @@ class _Course:
             self._last = {unit: word for unit, word in self._last.items() if word is not Word.ENDED}
         self._runs = True
 
-    def is_anothers(self, unit: str, word: Word) -> bool:
-        return self._runs and word in _COMES and bool(self._last) and unit not in self._last
+    def holds(self, unit: str, word: Word, event: Event) -> bool:
+        comes = self._runs and word in _COMES and bool(self._last) and unit not in self._last
+        if comes or unit in self._held:
+            self._held.setdefault(unit, []).append((word, event))
+        return unit in self._held
+
+    def held(self) -> list[Event]:
+        """They are no longer."""
+        events = [event for told in self._held.values() for _, event in told]
+        self._last |= {unit: told[-1][0] for unit, told in self._held.items()}
+        self._held = {}
+        return events
 
     def begins(self, unit: str, word: Word) -> bool:
         again = word is not Word.ENDED and word <= self._last.get(unit, 0)
         anew = self._runs and (again or word is Word.BOOT)
         self._runs = self._runs and not anew
-        self._last = {} if word is Word.BOOT else {**self._last, unit: word}
+        self._last[unit] = word
+        if word is Word.BOOT:
+            self._last, self._held = {}, {}
         return anew
 
 

@@ -89,6 +89,11 @@ class Start:
     def _stated(self, name: str) -> frozenset[int | float | str]:
         return frozenset(event.values[name] for event in self.events if name in event.values)
 
+    @property
+    def unit(self) -> str:
+        """Of systemd, as its line about the start has it."""
+        return next((str(e.values["unit"]) for e in self.of(Step.UNIT) if "unit" in e.values), "")
+
     def has(self, step: Step, rank: str | None = None) -> bool:
         return any(e.step is step and rank in (None, e.rank) for e in self.events)
 
@@ -127,14 +132,16 @@ def _is_sglangs(event: Event) -> bool:
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
-    """Starts of one server together, the current one last. Starts without arguments go to the server that started
-    before them.
+    """Starts of one server together, the current one last. Starts without arguments go to the server of their unit,
+    else to the one that started before them.
     """
     servers: dict[tuple[object, ...], list[Start]] = {}
     last: tuple[object, ...] = ()
+    units: dict[str, tuple[object, ...]] = {}
     for start in starts:
-        last = start.key or last
+        last = start.key or units.get(start.unit, last)
         servers.setdefault(last, []).append(start)
+        units |= {start.unit: last} if start.unit else {}
     return list(servers.values())
 
 

@@ -54,6 +54,11 @@ class Start:
         """What tells one server from another in the same log. Empty where the arguments are not in the log."""
         return tuple(str(self.args.get(name)) for name in ("port", "model", "kv_role")) if self.args else ()
 
+    @property
+    def unit(self) -> str:
+        """Of systemd, as its line about the start has it."""
+        return next((str(e.values["unit"]) for e in self.of(Step.UNIT) if "unit" in e.values), "")
+
     def has(self, step: Step, rank: str | None = None) -> bool:
         return any(e.step is step and rank in (None, e.rank) for e in self.events)
 
@@ -76,14 +81,16 @@ def starts_of(log: Log) -> list[Start]:
 
 
 def servers_of(starts: list[Start]) -> list[list[Start]]:
-    """Starts of one server together, the current one last. One without arguments is of the server that started before
-    it; the first of all, of the one that starts after it.
+    """Starts of one server together, the current one last. One without arguments is of the server of its unit, else of
+    the one that started before it; the first of all, of the one that starts after it.
     """
     servers: dict[tuple[object, ...], list[Start]] = {}
     last = next((start.key for start in starts if start.key), ())
+    units: dict[str, tuple[object, ...]] = {}
     for start in starts:
-        last = start.key or last
+        last = start.key or units.get(start.unit, last)
         servers.setdefault(last, []).append(start)
+        units |= {start.unit: last} if start.unit else {}
     return list(servers.values())
 
 
