@@ -151,3 +151,38 @@ def test_a_page_that_states_a_pool_in_no_memory_states_none() -> None:
     [led] = account(metrics("http://127.0.0.1:30000", *(gauges.format(*pair) for pair in told.items()))).ledgers
     assert [part.name for part in led.parts] == ["weights"]
     assert any("states 0 GB" in figure.note for figure in led.unknown)
+
+
+def drafted(*lines: str) -> Account:
+    """A start with a draft model that older builds load last: 41.43 GiB of weights, 20 of pools, 2 of graphs."""
+    made = [f"[{DAY} 10:00:{31 + n} TP0] {line}" for n, line in enumerate(lines)]
+    begun = start(300_000, mem_fraction_static=0.699)
+    return account(log("draft.log", *begun[:3], *made, *begun[-2:]))
+
+
+def test_a_draft_model_that_is_loaded_after_the_captures_is_no_set_up() -> None:
+    found = drafted(
+        "KV Cache is allocated. #tokens: 300000, KV size: 20.25 GB",
+        "Memory pool end. avail mem=32.02 GB",
+        "Capture cuda graph end. Time elapsed: 9.00 s. mem usage=2.00 GB. avail mem=29.77 GB.",
+        "Load weight begin. avail mem=29.77 GB",
+        "Load weight end. type=XNextN, avail mem=14.77 GB, mem usage=15.00 GB.",
+        "KV Cache is allocated. #tokens: 300000, KV size: 3.75 GB",
+        "Memory pool end. avail mem=11.02 GB",
+        "Capture draft cuda graph end. Time elapsed: 1.00 s. avail mem=10.02 GB. mem usage=1.00 GB.",
+    )
+    [led] = found.ledgers
+    sizes = {part.name: round(part.size.number / GIB, 2) for part in led.parts}
+    assert sizes == {
+        "weights": 41.43,
+        "draft weights": 15.0,
+        "pools": 20.25,
+        "draft pools": 3.75,
+        "set up before serving": 0.46,
+        "graphs": 2.0,
+        "graphs, draft": 1.0,
+        "free at the end of the start": 9.81,
+    }
+    assert led.unaccounted.least <= 0 <= led.unaccounted.most
+    [check] = found.tap.checks
+    assert abs(check.error) < 0.01

@@ -217,3 +217,19 @@ def test_the_weights_of_several_drafts_add_up() -> None:
     ]
     found = server(*lines)
     assert (found.figure("weights_gib").value, found.figure("draft_weights_gib").value) == (41.43, 4.0)
+
+
+@pytest.mark.parametrize("who", ["Scheduler", "TpModelWorkerClient"])
+def test_a_scheduler_that_died_in_either_of_its_threads(who: str) -> None:
+    line = f"[{DAY} 11:00:01 DP1 TP1] {who} hit an exception: Traceback (most recent call last):"
+    assert server(*start(40_000), line).use("scheduler_exceptions").value == 1
+
+
+def test_what_a_server_on_a_cpu_leaves() -> None:
+    summary = "max_total_num_tokens=40000, max_running_requests=64, context_len=8192, available_cpu_mem=16.85 GB"
+    assert server(f"[{DAY} 10:00:50] {summary}").figure("available_gpu_mem_gib").value == 16.85
+
+
+def test_a_server_that_is_up_and_states_no_pool() -> None:
+    lines = [line for line in start(40_000) if "max_total" not in line]
+    assert server(*lines).pools[0].size.note == "the start-up lines of this log state no pool"

@@ -135,7 +135,7 @@ def _why_no_pool(start: Start, effective: Mapping[str, Figure]) -> str:
     refused = next((e for e in start.of(Step.TROUBLE) if "start_refused" in e.values), None)
     if refused:
         return f"the server refused to start: {split_tag(refused.line.text)[2][:160]}"
-    if start.has(Step.SUMMARY):
+    if start.has(Step.SUMMARY) or (start.ready and start.has(Step.LOAD_END)):
         return "the start-up lines of this log state no pool"
     begun = [e for e in start.events if e.step in (Step.ARGS, Step.LOAD_BEGIN, Step.LOAD_END, Step.POOL_END)]
     if begun and not start.ready:

@@ -7,7 +7,7 @@ measured; what the engine states of a step stands below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...capacity.ledger import Ledger, Part, ledger, with_rest
@@ -17,7 +17,7 @@ from ...figure import Figure, derived, missing
 from ..ledger_claims import gpus_of
 from ..server import Server
 from .late import is_late
-from .ledger_pools import late_parts, pool_parts, request_table, states_no_pool
+from .ledger_pools import late_parts, place_of, pool_parts, request_table, states_no_pool
 from .log_start import start_figures
 from .starts import Start, starts_of
 
@@ -31,7 +31,7 @@ _TOLD_APART = ("avail_after_weights_gib", "avail_after_pool_gib", "avail_before_
 _BAR = "avail_at_capture_gib"
 _POOLS = re.compile(r"kv_\w*gib|mamba_\w*_gib")
 _BEFORE_POOL = "after_weights|after_pool|profiled_avail"  # what is free before a pool is made
-_SET_UP = "measured between the pools and the end of the start, less the graphs: attention workspaces, warm-up"
+_SET_UP = "measured between the pools and the end of the start, less what else was made: attention workspaces, warm-up"
 _JOINT = "the log's line 'Load weight end' is missing, so they are not told apart by what was free"
 _SINCE = "measured between the pools and the last line, less the graphs: the start goes on after it"
 _LEFT = "free at the end of the start"
@@ -107,7 +107,8 @@ def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
     late = _late_pools(server, figures, graphs, left)
     joint = None if weights else _weights_and_pools(server, figures, whole)
     pools = [late] if late else [joint] if joint else [*_pools(server, figures)]
-    parts = [*weights, *pools, None if late else _set_up(figures, graphs, left), *graphs, left]
+    set_up = None if late else _set_up(figures, [*weights, *pools, *graphs], left)
+    parts = [*weights, *pools, set_up, *graphs, left]
     device = rank or _each(server)
     found = ledger(device, whole, parts)
     return replace(
@@ -171,13 +172,7 @@ def _weights_and_pools(server: Server, figures: Figures, whole: Figure) -> Part 
 def readings(figures: Figures) -> list[tuple[str, Figure]]:
     """What the log says is free, in the order of its lines."""
     found = [(n, f) for n, f in figures.items() if re.match(r"(?:draft_|profiled_)?avail", n) and f.known and f.source]
-    return sorted(found, key=lambda pair: _place(pair[1]))
-
-
-def _place(figure: Figure) -> int:
-    """The line it stands in. What a page states has none, and tells no order."""
-    number = figure.source.place.rpartition(" ")[2] if figure.source else ""
-    return int(number) if number.isdigit() else -1
+    return sorted(found, key=lambda pair: place_of(pair[1]))
 
 
 def _pools(server: Server, figures: Figures) -> Iterator[Part]:
@@ -237,12 +232,18 @@ def _startup_available(figures: Figures) -> Figure | None:
     return stated if stated is not None and stated.number < sum(f.number for f in taken) else None
 
 
-def _set_up(figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:
-    """What went between the last pool and the end of the start, and is no graph. Nothing where that is rounding."""
+def _set_up(figures: Figures, parts: Sequence[Part], left: Part | None) -> Part | None:
+    """What went between the first pool and the end of the start, and is no other part. Nothing where that is rounding.
+
+    (Older builds load a draft model when the target's graphs are captured, and make its pool then.)
+    """
     pools = [f for n, f in readings(figures) if n.endswith("avail_after_pool_gib")]
     if not pools or left is None:
         return None
-    size = less("set_up", in_bytes(pools[-1]), [left.size, *(g.size for g in graphs)], _SET_UP)
+    drafts = figures.get("draft_avail_after_weights_gib")
+    later = {"draft pools", *(["draft weights"] if drafts and place_of(drafts) > place_of(pools[0]) else [])}
+    known = [part.size for part in parts if part.name in later or part.name.startswith("graphs")]
+    size = less("set_up", in_bytes(pools[0]), [left.size, *known], _SET_UP)
     ended = left.name == _LEFT
     name, why = ("set up before serving", _SET_UP) if ended else ("taken since the pools were made", _SINCE)
     return Part(name, size, why=why) if not size.least <= 0 <= size.most else None

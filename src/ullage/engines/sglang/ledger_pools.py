@@ -32,6 +32,12 @@ _MANY = 10_000  # tokens that no model keeps in less than 10 MiB, the least that
 Figures = Mapping[str, Figure]
 
 
+def place_of(figure: Figure) -> int:
+    """The line it stands in. What a page states has none, and tells no order."""
+    number = figure.source.place.rpartition(" ")[2] if figure.source else ""
+    return int(number) if number.isdigit() else -1
+
+
 def pool_parts(server: Server, figures: Figures, *, draft: bool, both: bool) -> Iterator[Part]:
     """The pools of the target or of the draft model; `both`: one step made those of both."""
     if draft:

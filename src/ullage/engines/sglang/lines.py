@@ -188,7 +188,8 @@ _RULES = (
         "Not enough memory. Please try",
         r"(?P<start_refused>Not enough memory\.[^.]*)(?:.*?mem_fraction_static=(?P<refused_mem_fraction>NUM))?",
     ),
-    _rule(Step.TROUBLE, "Scheduler hit an exception", r"(?P<exception>Scheduler hit an exception)"),
+    # in 2025 the overlap thread of a scheduler died apart from it
+    _rule(Step.TROUBLE, " hit an exception", r"(?P<exception>(?:Scheduler|TpModelWorkerClient) hit an exception)"),
     _rule(
         Step.TROUBLE,
         "ransfer failed",
@@ -204,6 +205,7 @@ _SUMMARY_NAMES = {
     "max_total_num_token": "max_total_num_tokens",
     "max_prefill_num_token": "max_prefill_tokens",
     "available_gpu_mem": "available_gpu_mem_gib",
+    "available_cpu_mem": "available_gpu_mem_gib",  # of the engine on a CPU
 }
 _SUMMARY_ENDS = ("context_len", "available_gpu_mem_gib")
 # What the log reader has to keep for us; anything else on a server's output says nothing of capacity.

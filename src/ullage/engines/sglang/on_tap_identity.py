@@ -17,7 +17,7 @@ from ...capacity.ledger import Ledger
 from ...capacity.ledger_sums import added, in_bytes, less, times
 from ...figure import Figure, Kind, inferred, missing
 from ...units import GIB, floor_to
-from .ledger_pools import bytes_per_token
+from .ledger_pools import bytes_per_token, place_of
 
 _OFF = 0.015  # the identity is taken to hold to this share; beyond it, what a token costs is reckoned from it
 _UNFILLED = 0.1  # share of the budget that no rounding leaves unused
@@ -136,12 +136,19 @@ def _page(figures: Mapping[str, Figure]) -> int:
 
 
 def _after(ranks: Sequence[Mapping[str, Figure]]) -> Figure | None:
-    """What was free when all weights were loaded, the draft model's too (newer versions load them first): the least."""
+    """What was free when the weights were loaded of which the pool was made: those of a draft model too where they were
+    loaded before it, as newer versions do. The least of the ranks.
+    """
     for name in ("profiled_available_gib", "draft_avail_after_weights_gib", "avail_after_weights_gib"):
-        found = [figures[name] for figures in ranks if name in figures]
+        found = [figures[name] for figures in ranks if name in figures and not _is_after_pool(figures, name)]
         if found:
             return in_bytes(min(found, key=lambda figure: figure.number), "free_after_weights")
     return None
+
+
+def _is_after_pool(figures: Mapping[str, Figure], name: str) -> bool:
+    pool = figures.get("avail_after_pool_gib")
+    return pool is not None and place_of(figures[name]) > place_of(pool)
 
 
 def _share(figures: Mapping[str, Figure]) -> float:
