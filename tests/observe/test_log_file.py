@@ -188,6 +188,31 @@ def test_what_systemd_says_of_several_services_stands_apart() -> None:
     assert {item.origin.stream for item in found} == {"systemd", "env", "other"}
 
 
+WITH_UNIT = b"""Mon 2026-11-30 12:55:20 UTC h init.scope[1]: Started x.service - X.
+Mon 2026-11-30 12:55:20 UTC h x.service[376]: pool=1
+Mon 2026-11-30 12:55:20 UTC h x.service[376]: Starting nothing
+-- Reboot --
+"""
+
+
+def test_the_journal_with_units() -> None:
+    (found,) = read(WITH_UNIT)
+    assert (found.origin.stream, found.origin.pid) == ("x.service", 376)
+    assert isinstance(found.content, Log)
+    assert [line.text for line in found.content.lines] == [
+        "systemd[1]: Started x.service - X.",
+        "pool=1",
+        "-- Reboot --",
+    ]
+
+
+def test_the_journal_without_tags() -> None:
+    said = ["Starting x.service - X...", "Started x.service - X.", "Stopping x.service...", "Stopped x.service."]
+    for lines in ([*said, "pool=1", *said], ["pool=1", *said]):
+        noise = ["Started server process [7]", "Starting up", "Stats of x.service"]
+        assert texts("\n".join([*noise, *lines, *noise]).encode()) == lines
+
+
 def test_journald_as_json() -> None:
     def entry(message: object, unit: str, identifier: str) -> str:
         return json.dumps({"MESSAGE": message, "_SYSTEMD_UNIT": unit, "SYSLOG_IDENTIFIER": identifier, "_PID": "7"})

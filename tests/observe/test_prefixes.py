@@ -138,6 +138,12 @@ def test_colours_and_controls(line: str) -> None:
     assert clean(f"#033[32m{line}#033[0m") == line
 
 
+@pytest.mark.parametrize("manager", ["init.scope", "user@1001.service/init.scope"])
+def test_a_manager_by_its_unit_is_systemd(manager: str) -> None:
+    line = f"Mon 2026-11-30 13:01:59 UTC host-b {manager}[110]: Started x.service - X."
+    assert strip(line) == ("systemd", 110, "Mon 2026-11-30 13:01:59 UTC", "Started x.service - X.", False)
+
+
 def test_the_symbol_of_systemd_goes() -> None:
     line = "Okt 05 16:43:01 host-b systemd[1]: [🡕] llama.service: Main process exited, code=killed"
     assert strip(line).rest == "llama.service: Main process exited, code=killed"

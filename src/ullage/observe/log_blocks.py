@@ -9,7 +9,11 @@ from typing import BinaryIO, NamedTuple
 from .log_needles import needles_of, places
 
 BLOCK = 2 * 2**20
-_SYSTEMD = (b"systemd[", b"-- Boot ", b"Main process exited", b"Failed with result", b"Scheduled restart job")
+_SYSTEMD = (
+    *(b"systemd[", b"init.scope[", b"-- Boot ", b"-- Reboot "),
+    *(b"Main process exited", b"Failed with result", b"Scheduled restart job"),
+)
+_UNTAGGED_SYSTEMD = b"St"  # "Started x.service" and others at the begin of a line, by `journalctl -o cat`
 _JSON_SYSTEMD = b'"systemd"'
 _COLOUR = re.compile(rb"(?:\x1b|\\u001b|#033)\[[0-9;?]*[A-Za-z]")
 _COLOUR_HINTS = (b"\x1b[", b"\\u001b[", b"#033[")
@@ -94,6 +98,9 @@ def _systemd(text: bytes) -> Iterator[Match]:
     marks = (*_SYSTEMD, _JSON_SYSTEMD) if b'"MESSAGE"' in text else _SYSTEMD
     for mark in marks:
         yield from ((place, b"systemd", False) for place, _ in places(text, mark))
+    if text.startswith(_UNTAGGED_SYSTEMD):
+        yield 0, b"systemd", False
+    yield from ((place + 1, b"systemd", False) for place, _ in places(text, b"\n" + _UNTAGGED_SYSTEMD))
 
 
 def _undecoded(text: bytes) -> Iterator[Match]:

@@ -12,7 +12,10 @@ from ..masking import Masker
 from . import prefixes
 from .log_blocks import Found
 
-_OF_SYSTEMD = re.compile(r"systemd\[\d+\]: |Main process exited|Failed with result|Scheduled restart job")
+_OF_SYSTEMD = re.compile(
+    r"systemd\[\d+\]: |Main process exited|Failed with result|Scheduled restart job"
+    r"|^(?:Start|Stopp)(?:ed|ing) \S+\.service\b"
+)
 
 
 class Record(NamedTuple):

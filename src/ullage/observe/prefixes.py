@@ -23,6 +23,7 @@ class Stripped(NamedTuple):
 
 
 SYSTEMD = "systemd"
+_MANAGERS = "init.scope"  # systemd's own unit, the tag of its lines by `journalctl -o with-unit`
 _ROUNDS = 4
 
 _ESCAPES = re.compile(
@@ -114,7 +115,8 @@ def _unescaped(quoted: str) -> str:
 
 def _journal(match: re.Match[str]) -> Stripped:
     tag, rest = match["tag"], match["rest"] or ""
-    if tag == SYSTEMD:
+    if tag == SYSTEMD or tag.endswith(_MANAGERS):
+        tag = SYSTEMD
         rest = _SYMBOL.sub("", rest, count=1)
     return Stripped(tag, int(match["pid"]) if match["pid"] else None, match["time"], rest)
 
