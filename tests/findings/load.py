@@ -54,7 +54,7 @@ RETRACTIONS = (
     Scenario(
         fires=(ran(retracted(1, "Decode out of memory happened."), mode="decode"),),
         silent=(ran(mode="decode"),),
-        says=("1 requests were retracted",),
+        says=("1 request was retracted",),
         advice="--num-reserved-decode-tokens",
         severity=Severity.WARNING,
     ),

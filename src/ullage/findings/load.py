@@ -32,7 +32,7 @@ def retractions(deployment: Deployment) -> Iterator[Hit]:
             )
             yield Hit(
                 server.name,
-                f"{seen[0].count:,} requests were retracted and"
+                f"{seen[0].count:,} request{'s were' if seen[0].count != 1 else ' was'} retracted and"
                 f" recomputed{' in the lines read' if seen[0] is logged else ' since the start'}",
                 seen,
                 f"raise {knob}, lower --max-running-requests, or bound max_tokens",

@@ -41,8 +41,14 @@ def plain(value: object) -> str:
 
 def with_unit(figure: Figure) -> str:
     """Value, unit, and a mark where it is no reading: `213,760 tokens (inferred)`."""
-    unit = f" {figure.unit}" if figure.known and figure.unit else ""
+    unit = f" {unit_of(figure)}" if figure.known and figure.unit else ""
     return f"{value_of(figure)}{unit}{_MARKS.get(figure.kind, '')}"
+
+
+def unit_of(figure: Figure) -> str:
+    """`1 request`, `2 requests`."""
+    is_one = figure.value == 1 and figure.low in (None, 1) and figure.high in (None, 1) and len(figure.unit) > 1
+    return figure.unit.removesuffix("s") if is_one and type(figure.value) is int else figure.unit
 
 
 def told(figure: Figure) -> str:

@@ -61,7 +61,7 @@ def serving_of(main: Proc, listens: Sequence[Listen], door: Door, *, sure: bool)
         return found, ""
     words = ", ".join(map(str, ports))
     if ports and door.all_http:
-        return found, f"listens on ports {words}: which of them serves was not to be read"
+        return found, f"listens on ports {words}: each was asked, for which of them serves was not to be read"
     several = f"listens on ports {words}, and which of them serves was not to be read: name it as a target"
     return [], several if ports else wanted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...figure import Figure, Kind
 from ...findings.explanations import explanation
 from ...findings.labels import KINDS
-from ..words import value_of
+from ..words import unit_of, value_of
 from .markup import Html, joined, tag
 
 _HOVER = 300  # letters of a source that are shown on hover
@@ -29,7 +29,7 @@ class Numbers:
             popovertarget=panel,
             title=_hover(figure),
         )
-        return joined(button, f" {figure.unit}") if unit and figure.known and figure.unit else button
+        return joined(button, f" {unit_of(figure)}") if unit and figure.known and figure.unit else button
 
     def panels(self) -> Html:
         return joined(*(_panel(figure, id) for figure, id in self._ids.items()))
@@ -71,7 +71,7 @@ def _panel(figure: Figure, id: str) -> Html:
 def _tree(figure: Figure) -> Html:
     """The value with its kind, where it was read, its note, and below it all that it was computed from."""
     value = tag("b", value_of(figure), class_=f"v {figure.kind.value}")
-    unit = f" {figure.unit}" if figure.known and figure.unit else ""
+    unit = f" {unit_of(figure)}" if figure.known and figure.unit else ""
     lines = [tag("p", tag("span", figure.name, class_="name"), " ", value, unit, " ", _kind(figure))]
     if figure.source:
         where = f"{figure.source.evidence} {figure.source.place}".strip()

@@ -8,7 +8,7 @@ from ...deployment import Deployment, reach_of, total_context
 from ...engines.server import Role, Server, Setting
 from ...figure import Figure
 from ..rows import host_cache, peaks, router_usage, who_runs
-from ..words import value_of
+from ..words import unit_of, value_of
 from .markup import Html, joined, prose, tag
 from .numbers import Numbers
 from .tanks import level_in, tank
@@ -144,7 +144,7 @@ def _fold(title: str, figures: Iterable[Figure], numbers: Numbers) -> Html:
 
 def _figure(figure: Figure, numbers: Numbers) -> Html:
     where = str(figure.source) if figure.source else figure.note
-    value = numbers.show(figure, unit=True) if figure.inputs else tag("span", value_of(figure), f" {figure.unit}")
+    value = numbers.show(figure, unit=True) if figure.inputs else tag("span", value_of(figure), f" {unit_of(figure)}")
     return tag(
         "tr", tag("th", figure.name, scope="row"), tag("td", value), tag("td", figure.kind.value), tag("td", where)
     )
