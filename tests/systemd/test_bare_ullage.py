@@ -263,6 +263,29 @@ def test_a_server_that_was_stopped(machine: Machine) -> None:
     assert stopped["advice"] == f"let it go on: kill -CONT {pid}"
 
 
+@pytest.mark.skipif(not Path("/proc/self/ns/time").exists(), reason="this kernel has no time namespaces")
+def test_a_clock_that_was_set_back(machine: Machine) -> None:
+    """By ten minutes since the start: told in a namespace whose other clocks went on for so long, as the wall's did
+    not. What was edited before or after the start can no longer be told by its time.
+    """
+    machine.write("/srv/timed/llama-server", FAKE.format("time.sleep(1000)"), 0o755)
+    path = machine.unit("timed.service", "[Service]\nExecStart=/srv/timed/llama-server -m /srv/x.gguf --port 8096\n")
+    machine.systemctl("start", "timed.service")
+    machine.until("sh", "-c", "pgrep -f /srv/timed/llama-server")
+    machine.run("touch", "--date=+1 min", path)
+    machine.systemctl("daemon-reload")
+    later = ["unshare", "--time", "--monotonic=630", "--boottime=630", "--fork"]
+    before, after = (
+        json.loads(machine.run(*words, PYTHON, "-m", "ullage", "--json").stdout)["findings"] for words in ([], later)
+    )
+    machine.systemctl("stop", "timed.service")
+    told = [[(f["id"], f["says"]) for f in found if f["subject"] == "units"] for found in (before, after)]
+    (pending,) = [says for rule, says in told[0] if rule == "restart-pending" and "timed" in says]
+    assert "changed since the start" in pending
+    (moved,) = [says for rule, says in told[1] if "timed" in says]
+    assert moved == "the clock was set back by 10 min since timed.service became active"
+
+
 def test_a_unit_that_does_not_stay_up(machine: Machine) -> None:
     machine.write("/srv/broken/llama-server", FAKE.format("sys.exit('no model')"), 0o755)
     machine.unit(
