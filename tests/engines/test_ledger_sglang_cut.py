@@ -186,3 +186,31 @@ def test_a_draft_model_that_is_loaded_after_the_captures_is_no_set_up() -> None:
     assert led.unaccounted.least <= 0 <= led.unaccounted.most
     [check] = found.tap.checks
     assert abs(check.error) < 0.01
+
+
+def test_a_draft_model_is_told_by_its_class_where_the_lines_before_it_are_missing() -> None:
+    lines = [
+        f"[{DAY} 10:00:{second} {rank}] {text}"
+        for second, rank, text in (
+            (31, "TP0", "KV Cache is allocated. #tokens: 300000, KV size: 20.00 GB"),
+            (31, "TP0", "Memory pool end. avail mem=18.00 GB"),
+            (40, "TP0", "Capture cuda graph end. Time elapsed: 9.00 s. mem usage=9.00 GB. avail mem=9.00 GB."),
+            (41, "TP1", "Load weight begin. avail mem=9.00 GB"),
+            (45, "TP0", "Load weight end. type=XForCausalLMNextN, avail mem=6.00 GB, mem usage=3.00 GB."),
+            (45, "TP1", "Load weight end. type=XForCausalLMNextN, avail mem=6.00 GB, mem usage=3.00 GB."),
+            (46, "TP0", "KV Cache is allocated. #tokens: 300000, KV size: 0.25 GB"),
+            (46, "TP1", "KV Cache is allocated. #tokens: 300000, KV size: 0.25 GB"),
+            (46, "TP0", "Memory pool end. avail mem=5.75 GB"),
+            (46, "TP1", "Memory pool end. avail mem=5.50 GB"),
+            (47, "TP0", "Capture draft cuda graph begin. avail mem=5.25 GB"),
+        )
+    ]
+    first, second = account(log("cut.log", *lines)).ledgers
+    for led, left in ((first, 5.25), (second, 5.5)):
+        assert not led.whole.known
+        assert led.left is not None
+        assert led.left.number == left * GIB
+        named = {part.name: part.size.number / GIB for part in led.parts}
+        assert (named["draft weights"], named["KV pool"]) == (3.0, 20.0)
+        assert "weights" not in named
+    assert second.part("graphs") is None

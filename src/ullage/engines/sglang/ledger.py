@@ -13,9 +13,10 @@ from dataclasses import replace
 from ...capacity.ledger import Ledger, Part, ledger, with_rest
 from ...capacity.ledger_sums import added, in_bytes, less
 from ...evidence import Log
-from ...figure import Figure, derived, missing
+from ...figure import Figure, Kind, derived, missing
 from ..ledger_claims import gpus_of
 from ..server import Server
+from .drafts import drafts_begin
 from .late import is_late
 from .ledger_pools import late_parts, place_of, pool_parts, request_table, states_no_pool
 from .log_start import start_figures
@@ -57,8 +58,10 @@ def by_rank(server: Server) -> Mapping[str, Figures]:
             ranks = _ranks_apart(start)
             if not ranks or not any(_is_line(anchor, e.line.number, e.line.text) for e in start.events):
                 continue
-            shared = {n: f for n, f in known.items() if not _is_memory(n)}
-            return {r: {**shared, **_memory(start_figures(_part(start, r, ranks[0]), item))} for r in ranks}
+            shared = {n: f for n, f in known.items() if not _is_memory(n) and not _is_sum(n, f)}
+            drafts = drafts_begin(start.events)
+            own = {r: start_figures(_part(start, r, ranks[0]), item, drafts) for r in ranks}
+            return {r: {**shared, **_memory(found)} for r, found in own.items()}
     return {"": known}
 
 
@@ -88,6 +91,11 @@ def _is_line(figure: Figure, number: int, text: str) -> bool:
 
 def _is_memory(name: str) -> bool:
     return "avail" in name or name.endswith("weights_gib") or "graph_gib" in name or name == "distributed_gib"
+
+
+def _is_sum(name: str, figure: Figure) -> bool:
+    """Is it the sum over another rank's captures? What a page states of the graphs is of all ranks."""
+    return name == "graph_total_gib" and figure.kind is Kind.DERIVED
 
 
 def _memory(figures: Figures) -> Figures:
@@ -214,8 +222,8 @@ def _left(figures: Figures) -> Part | None:
     it, if the pools stand before it.
     """
     order = readings(figures)
-    ends = [f for n, f in order if "after_graph" in n]
-    figure = figures.get("available_gpu_mem_gib") or (ends[-1] if ends else None) or _startup_available(figures)
+    ended = order[-1][1] if order and "after_graph" in order[-1][0] else None
+    figure = figures.get("available_gpu_mem_gib") or ended or _startup_available(figures)
     if figure is not None:
         return Part(_LEFT, in_bytes(figure, "free_after_start"), free=True, why=_AT_START)
     if order and (
@@ -233,7 +241,8 @@ def _startup_available(figures: Figures) -> Figure | None:
 
 
 def _set_up(figures: Figures, parts: Sequence[Part], left: Part | None) -> Part | None:
-    """What went between the first pool and the end of the start, and is no other part. Nothing where that is rounding.
+    """What went between the first pool and the end of the start, and is no other part. Nothing where that is rounding,
+    or less: then a line between them is missing.
 
     (Older builds load a draft model when the target's graphs are captured, and make its pool then.)
     """
@@ -246,7 +255,7 @@ def _set_up(figures: Figures, parts: Sequence[Part], left: Part | None) -> Part 
     size = less("set_up", in_bytes(pools[0]), [left.size, *known], _SET_UP)
     ended = left.name == _LEFT
     name, why = ("set up before serving", _SET_UP) if ended else ("taken since the pools were made", _SINCE)
-    return Part(name, size, why=why) if not size.least <= 0 <= size.most else None
+    return Part(name, size, why=why) if size.least > 0 else None
 
 
 def _late_pools(server: Server, figures: Figures, graphs: list[Part], left: Part | None) -> Part | None:

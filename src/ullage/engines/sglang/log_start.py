@@ -10,6 +10,7 @@ from ...evidence import Evidence
 from ...figure import Figure, Kind, Source, derived
 from ..events import Event
 from ..facts import quantity
+from .drafts import drafts_begin, is_drafts
 from .late import is_late
 from .lines import Step
 from .log_readings import data_rank, figure_of, source_of
@@ -35,13 +36,14 @@ _FIRST_COUNTS = ("graph_bs", "avail_at_capture_gib")  # capturing goes from the 
 _MOST = ("weights_gib", "draft_weights_gib", "distributed_gib", "load_s", "graph_s")
 
 
-def start_figures(start: Start, evidence: Evidence) -> dict[str, Figure]:
+def start_figures(start: Start, evidence: Evidence, drafts: int | None = None) -> dict[str, Figure]:
     """Every quantity that the start-up lines state, once. Draft models' figures are named draft_*; graphs carry their
-    phase.
+    phase. `drafts`: where drafts begin, if more lines than those of this start tell it.
     """
     readings: dict[str, list[tuple[Event, int | float | str]]] = defaultdict(list)
+    drafts = drafts_begin(start.events) if drafts is None else drafts
     for events in _by_rank(start.of(*_START_STEPS)).values():
-        for name, event, value in _named(events, start.window_sizes):
+        for name, event, value in _named(events, start.window_sizes, drafts):
             if isinstance(value, str) or quantity(name, value) is not None:
                 readings[name].append((event, value))
     figures = {name: _over_ranks(name, found, evidence) for name, found in readings.items() if name not in _TROUBLES}
@@ -134,11 +136,11 @@ def _spans(numbers: set[int]) -> str:
 
 
 def _named(
-    events: Sequence[Event], windows: frozenset[int | float | str]
+    events: Sequence[Event], windows: frozenset[int | float | str], drafts: int | None
 ) -> Iterable[tuple[str, Event, int | float | str]]:
     """The values of one rank in order: a second model's renamed draft_*, a window pool's KV swa_*, graphs' by phase."""
     for place, event in enumerate(events):
-        prefix = "draft_" if _is_drafts(event, events[:place]) else ""
+        prefix = "draft_" if is_drafts(event, events[:place], drafts) else ""
         prefix += "swa_" if event.values.get("kv_line_tokens") in windows else ""
         phase = str(event.values.get("graph_phase", "")).strip().replace(" ", "_")
         for name, value in event.values.items():
@@ -150,26 +152,6 @@ def _named(
                 yield "graph_max_bs", event, max((int(n) for n in str(value).split(",") if n.strip()), default=0)
             else:
                 yield f"{prefix}{name}", event, value
-
-
-def _is_drafts(event: Event, before: Sequence[Event]) -> bool:
-    """Is it a draft model's? Its weights are loaded second, before or after the target's pool is made; its pool is made
-    second, of as many tokens.
-    """
-    if event.step in (Step.LOAD_BEGIN, Step.LOAD_END):
-        return any(e.step is event.step for e in before)
-    if event.step is Step.POOL_END:
-        return any(e.step is Step.POOL_END for e in before) or _loads_after_a_pool(before)
-    if event.step is not Step.KV:
-        return False
-    tokens = event.values.get("kv_line_tokens")
-    again = tokens is not None and any(e.values.get("kv_line_tokens") == tokens for e in before)
-    return again or any(e.step is Step.POOL_END for e in before) or _loads_after_a_pool(before)
-
-
-def _loads_after_a_pool(events: Sequence[Event]) -> bool:
-    pool = next((place for place, e in enumerate(events) if e.step is Step.KV), len(events))
-    return any(e.step is Step.LOAD_BEGIN for e in events[pool:])
 
 
 def _over_ranks(name: str, found: list[tuple[Event, int | float | str]], evidence: Evidence) -> Figure:
