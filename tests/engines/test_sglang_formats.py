@@ -233,3 +233,44 @@ def test_what_a_server_on_a_cpu_leaves() -> None:
 def test_a_server_that_is_up_and_states_no_pool() -> None:
     lines = [line for line in start(40_000) if "max_total" not in line]
     assert server(*lines).pools[0].size.note == "the start-up lines of this log state no pool"
+
+
+WIDE = (
+    "Load weight end. type=SmallForCausalLM, dtype=torch.bfloat16, avail mem=52.27 GB, mem usage=41.43 GB.",
+    "DSV4 memory calculation: bytes_per_full_token=15897.45, available_bytes=24.16 GB, full_token=1632000",
+    "DSV4 pool sizes: full=1632000, swa=163200, c4=408000, c128=12750, c4_state=10200, c128_state=163200",
+    "Mamba Cache is allocated. max_mamba_cache_size: 117, conv_state size: 0.28GB, ssm_state size: 8.07GB",
+    "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1632000, K size: 12.08 GB, V size: 12.08 GB",
+    "max_total_num_tokens=1632000, chunked_prefill_size=8192, max_running_requests=256, context_len=131072",
+)
+
+
+@pytest.mark.parametrize("day", ["2025-03-08", "2026-03-08"])
+def test_lines_that_a_terminal_cut_state_no_half_numbers(day: str) -> None:
+    arguments = server_args(mem_fraction_static=0.8)
+    lines = [f"[{day} 10:00:{n:02} TP0] {line}" for n, line in enumerate((arguments, *WIDE))]
+    whole = {name: figure.value for name, figure in server(*lines).figures.items() if figure.known}
+    for width in range(30, 130):
+        found = servers(facts_of(log("a.log", *(line[:width] for line in lines))))
+        figures = {name: figure.value for each in found for name, figure in each.figures.items() if figure.known}
+        told = {name: value for name, value in figures.items() if name != "arguments_cut"}
+        assert told.items() <= whole.items(), width
+
+
+def test_lines_of_ranks_are_no_cut_lines_for_being_equally_long() -> None:
+    summary = "max_total_num_tokens=40000, max_prefill_tokens=16384, max_running_requests=64, context_len=131072"
+    found = server(*(f"[2025-03-08 10:00:50 TP{rank}] {summary}" for rank in range(4)))
+    assert found.figure("context_len").value == 131_072
+
+
+def test_a_step_whose_line_is_cut_is_one_all_the_same() -> None:
+    """The second load is the draft model's, though the target's states nothing any more."""
+    found = server(
+        f"[{DAY} 10:00:01 TP0] Load weight begin. avail mem=93",
+        f"[{DAY} 10:00:20 TP0] Load weight end. elapsed=19.00 s, type=Small",
+        f"[{DAY} 10:00:21 TP0] Load weight begin. avail mem=52.27 GB",
+        f"[{DAY} 10:00:25 TP0] Load weight end. elapsed=4.00 s, type=Draft, avail mem=50.27 GB, mem usage=2.00 GB.",
+    )
+    assert not found.figure("avail_before_weights_gib").known
+    assert found.figure("draft_avail_before_weights_gib").value == 52.27
+    assert found.figure("draft_weights_gib").value == 2.0

@@ -10,6 +10,7 @@ from ...evidence import Evidence, Log
 from ...figure import Figure, Kind
 from ..facts import Facts
 from ..server import EarlierStart, Role
+from .cut_lines import without_halves
 from .facts import argument_figures
 from .lines import Step, split_tag
 from .log_readings import figure_of, source_of
@@ -25,7 +26,7 @@ _FOLLOWED = "a start with another port or role follows in this log: whether this
 
 def from_log(evidence: Evidence, log: Log) -> list[Facts]:
     """The servers that write into a log, each by its last start; earlier starts are its history."""
-    found = [_facts(evidence, log, starts) for starts in servers_of(starts_of(log))]
+    found = [_facts(evidence, log, starts) for starts in servers_of(starts_of(without_halves(log)))]
     return [_followed(facts, found[-1]) for facts in found]
 
 

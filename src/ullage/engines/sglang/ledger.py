@@ -16,6 +16,7 @@ from ...evidence import Log
 from ...figure import Figure, Kind, derived, missing
 from ..ledger_claims import gpus_of
 from ..server import Server
+from .cut_lines import without_halves
 from .drafts import drafts_begin
 from .late import is_late
 from .ledger_pools import late_parts, place_of, pool_parts, request_table, states_no_pool
@@ -54,7 +55,7 @@ def by_rank(server: Server) -> Mapping[str, Figures]:
         content = item.content
         if not (isinstance(content, Log) and anchor and anchor.source):
             continue
-        for start in starts_of(content):
+        for start in starts_of(without_halves(content)):
             ranks = _ranks_apart(start)
             if not ranks or not any(_is_line(anchor, e.line.number, e.line.text) for e in start.events):
                 continue

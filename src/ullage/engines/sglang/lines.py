@@ -44,13 +44,18 @@ def _rule(step: Step, needle: str, pattern: str) -> LineRule:
 # (step, a literal that stands in every such line, the quantities as named groups)
 _RULES = (
     _rule(Step.NOTE, "Init torch distributed ends", r"mem usage=(?P<distributed_gib>NUM) GB"),
-    _rule(Step.LOAD_BEGIN, "Load weight begin", r"avail mem=(?P<avail_before_weights_gib>NUM) GB"),
+    # The steps are told of by a line that is cut, too, if it begins with its words.
+    _rule(
+        Step.LOAD_BEGIN,
+        "Load weight begin",
+        r"(?:^|(?=.*avail mem=NUM GB))Load weight begin(?=.*?avail mem=(?P<avail_before_weights_gib>NUM) GB|)",
+    ),
     _rule(
         Step.LOAD_END,
         "Load weight end",
-        r"Load weight end\.? (?:elapsed=(?P<load_s>NUM) s, )?(?:type=(?P<model_class>\w+))?.*?avail"
-        r" mem=(?P<avail_after_weights_gib>NUM) GB"
-        r"(?:,? \(?mem usage=(?P<weights_gib>NUM) GB)?",
+        r"(?:^|(?=.*avail mem=NUM GB))Load weight end(?=\.? elapsed=(?P<load_s>NUM) s,|)"
+        r"(?=.*?type=(?P<model_class>\w+),|)(?=.*?avail mem=(?P<avail_after_weights_gib>NUM) GB|)"
+        r"(?=.*?avail mem=NUM GB,? \(?mem usage=(?P<weights_gib>NUM) GB|)",
     ),
     _rule(Step.NOTE, "Using KV cache dtype", r"Using KV cache dtype: (?P<kv_cache_dtype>[\w.]+)"),
     _rule(
@@ -62,7 +67,7 @@ _RULES = (
     _rule(
         Step.NOTE,
         "memory calculation:",
-        r"bytes_per_full_token=(?P<bytes_per_full_token>NUM)(?:.*?available_bytes=(?P<pool_budget_gib>NUM) GB)?"
+        r"bytes_per_full_token=(?P<bytes_per_full_token>NUM)(?=,)(?:.*?available_bytes=(?P<pool_budget_gib>NUM) GB)?"
         r"(?:.*?c128_state_fixed=(?P<c128_state_fixed_gib>NUM) GB)?(?:.*?swa_fixed=(?P<swa_fixed_gib>NUM)"
         r" GB)?(?:.*?full_token=(?P<calculated_tokens>\d+))?",
     ),
@@ -70,9 +75,9 @@ _RULES = (
     _rule(
         Step.NOTE,
         "pool sizes:",
-        r"full=(?P<full_tokens>\d+), swa=(?P<swa_max_total_num_tokens>\d+)(?:, c4=(?P<c4_tokens>\d+))?(?:,"
-        r" c128=(?P<c128_tokens>\d+))?"
-        r"(?:, c4_state=(?P<c4_state_slots>\d+))?(?:, c128_state=(?P<c128_state_slots>\d+))?",
+        r"full=(?P<full_tokens>\d+),(?: swa=(?P<swa_max_total_num_tokens>\d+),)?(?: c4=(?P<c4_tokens>\d+),)?"
+        r"(?: c128=(?P<c128_tokens>\d+),)?(?: c4_state=(?P<c4_state_slots>\d+),)?"
+        r"(?: c128_state=(?P<c128_state_slots>\d+))?",
     ),
     _rule(
         Step.NOTE,
@@ -82,7 +87,7 @@ _RULES = (
     _rule(
         Step.NOTE,
         "Mamba Cache is allocated",
-        r"is allocated(?:.*?max_mamba_cache_size: (?P<max_mamba_cache_size>\d+))?"
+        r"is allocated(?:.*?max_mamba_cache_size: (?P<max_mamba_cache_size>\d+)(?=,))?"
         r"(?:.*?conv_state size: (?P<mamba_conv_state_gib>NUM) GB)?"
         r"(?:.*?ssm_state size: (?P<mamba_ssm_state_gib>NUM) GB)?(?:.*?intermediate_ssm_state_cache size:"
         r" (?P<mamba_intermediate_ssm_gib>NUM) GB)?"
@@ -97,9 +102,9 @@ _RULES = (
     _rule(
         Step.KV,
         "KV Cache is allocated",
-        r"(?<!\w)KV Cache is allocated.*?(?:dtype: (?P<kv_cache_dtype>[\w.]+), )?"
-        r"(?:#tokens: (?P<kv_line_tokens>\d+), )?"
-        r"(?:K size: (?P<kv_k_gib>NUM) GB, V size: (?P<kv_v_gib>NUM) GB|(?:KV|Cache) size: (?P<kv_total_gib>NUM) GB)",
+        r"(?<!\w)KV Cache is allocated(?=.*?dtype: (?P<kv_cache_dtype>[\w.]+),|)"
+        r"(?=.*?#tokens: (?P<kv_line_tokens>\d+),|)(?=.*? K size: (?P<kv_k_gib>NUM) GB,|)"
+        r"(?=.*? V size: (?P<kv_v_gib>NUM) GB|)(?=.*?(?:KV|Cache) size: (?P<kv_total_gib>NUM) GB|)",
     ),
     # kvcached's pool is taken page by page as it fills; its line "VirtualKV Cache is allocated" counts addresses.
     _rule(Step.KV, "Physical KV Cache limits", r"#tokens: (?P<kv_line_tokens>\d+)"),
@@ -109,7 +114,11 @@ _RULES = (
         r"mem usage: (?P<full_and_swa_kv_gib>NUM) GB, swa size: (?P<swa_max_total_num_tokens>\d+), "
         r"full size: (?P<full_tokens>\d+)",
     ),
-    _rule(Step.POOL_END, "Memory pool end", r"avail mem=(?P<avail_after_pool_gib>NUM) GB"),
+    _rule(
+        Step.POOL_END,
+        "Memory pool end",
+        r"(?:^|(?=.*avail mem=NUM GB))Memory pool end(?=.*?avail mem=(?P<avail_after_pool_gib>NUM) GB|)",
+    ),
     _rule(
         Step.NOTE,
         "raph end",  # until v0.4.4 what is free stands before what was taken
@@ -200,14 +209,14 @@ _RULES = (
     _rule(Step.NOTE, "is deprecated and will be removed", r"Endpoint '(?P<deprecated_endpoint>/\w+)' is deprecated"),
     _rule(Step.NOTE, "isaggregation", r"(?P<pd_warmup>disaggregation)(?: mode)? warmup"),
 )
-_SUMMARY_FIELD = re.compile(rf"(\w+)=({_NUM})")
+_SUMMARY_FIELD = re.compile(rf"(\w+)=({_NUM})(?=,| GB|\s|$)")
 _SUMMARY_NAMES = {
     "max_total_num_token": "max_total_num_tokens",
     "max_prefill_num_token": "max_prefill_tokens",
     "available_gpu_mem": "available_gpu_mem_gib",
     "available_cpu_mem": "available_gpu_mem_gib",  # of the engine on a CPU
 }
-_SUMMARY_ENDS = ("context_len", "available_gpu_mem_gib")
+_LAST_OF_OLD = "context_len"  # ends the line of builds before v0.5 (July 2025); since then memory does, with "GB"
 # What the log reader has to keep for us; anything else on a server's output says nothing of capacity.
 KEEP = needles(
     _RULES, b"server_args=", rb"(?:Prefill|Decode) batch|[Rr]etract|Starting router on|sgl-router|sglang-router"
@@ -238,7 +247,7 @@ def start_event(line: LogLine) -> Event | None:
         return Event(Step.ARGS, rank, time or line.time, line)
     for rule in _RULES:
         if match := rule.match(body):
-            values = _summary(body) if rule.step is Step.SUMMARY else _values(match)
+            values = _summary(body, time) if rule.step is Step.SUMMARY else _values(match)
             return Event(rule.step, rank, time or line.time, line, values)
     said = told(line.text)
     return Event(Step.UNIT, "", line.time, line, said.values) if said else None
@@ -248,11 +257,12 @@ def _values(match: re.Match[str]) -> dict[str, Value]:
     return _numbers((name, text) for name, text in match.groupdict().items() if text is not None)
 
 
-def _summary(body: str) -> dict[str, Value]:
+def _summary(body: str, time: str) -> dict[str, Value]:
     """Its fields, but for a last one that is cut: no version ends the line with it."""
     stated = [(found[1].lower(), found[2], found.end() < len(body)) for found in _SUMMARY_FIELD.finditer(body)]
     named = [(_SUMMARY_NAMES.get(name, name), text, closed) for name, text, closed in stated]
-    return _numbers((n, text) for n, text, closed in named if closed or n in _SUMMARY_ENDS or len(named) == 1)
+    last = "" if time[:4].isdigit() and time >= "2026" else _LAST_OF_OLD
+    return _numbers((n, text) for n, text, closed in named if closed or n == last or len(named) == 1)
 
 
 _IDENTIFIERS = frozenset({"failed_room"})  # digits that count nothing, however many they are

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...evidence import Evidence
 from ...figure import Figure, Kind, Source, derived
+from ...units import GIB
 from ..events import Event
 from ..facts import quantity
 from .drafts import drafts_begin, is_drafts
@@ -53,8 +54,19 @@ def start_figures(start: Start, evidence: Evidence, drafts: int | None = None) -
     if not start.pools_told_apart:
         figures = {name: figure for name, figure in figures.items() if name not in _KV_LINE}
     figures.update(_host_cache(start, evidence))
+    if _is_half(figures):
+        del figures["calculated_tokens"]
     found = _with_running(_with_pool(_with_graph_total(figures)))
     return found | _sized_by_memory(start, evidence, found.get("max_total_num_tokens"))
+
+
+def _is_half(figures: Mapping[str, Figure]) -> bool:
+    """Is the last number of DeepSeek-V4's sizing line cut? The budget and what a token is charged give it, too."""
+    names = ("calculated_tokens", "bytes_per_full_token", "pool_budget_gib")
+    if any(name not in figures for name in names):
+        return False
+    tokens, charge, budget = (figures[name].number for name in names)
+    return tokens < budget * GIB / charge / 2
 
 
 def _host_cache(start: Start, evidence: Evidence) -> dict[str, Figure]:
