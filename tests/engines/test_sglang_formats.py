@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evidence import DAY, document, log, server_args, start
+from ullage.capacity.demand import Demand
 from ullage.engines.server import Role, Server
 from ullage.engines.sglang.read import facts_of, servers
 from ullage.engines.sglang.server_args import is_cut, parse_server_args
@@ -274,3 +275,39 @@ def test_a_step_whose_line_is_cut_is_one_all_the_same() -> None:
     assert not found.figure("avail_before_weights_gib").known
     assert found.figure("draft_avail_before_weights_gib").value == 52.27
     assert found.figure("draft_weights_gib").value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slots"),
+    [
+        ({"disable_radix_cache": True, "mamba_radix_cache_strategy": "extra_buffer"}, 1),
+        ({"disable_radix_cache": False, "mamba_radix_cache_strategy": "no_buffer"}, 3),
+        ({"disable_radix_cache": False, "mamba_scheduler_strategy": "extra_buffer"}, 5),
+        ({"disable_radix_cache": False, "mamba_radix_cache_strategy": "extra_buffer"}, 5),
+        ({"disable_radix_cache": False, "mamba_radix_cache_strategy": "extra_buffer_lazy"}, 4),
+        (
+            {
+                "disable_radix_cache": False,
+                "mamba_radix_cache_strategy": "extra_buffer",
+                "disable_overlap_schedule": True,
+            },
+            4,
+        ),
+        ({"disable_radix_cache": False, "mamba_radix_cache_strategy": "something_new"}, None),
+        ({}, None),
+    ],
+)
+def test_what_a_request_takes_of_the_states_is_what_the_engine_divides_by(
+    arguments: dict[str, object], slots: int | None
+) -> None:
+    states = "Mamba Cache is allocated. max_mamba_cache_size: 40, conv_state size: 0.10GB, ssm_state size: 5.00GB"
+    found = server(*start(40_000, states, **arguments))
+    pool = next(pool for pool in found.pools if pool.name == "state slots")
+    assert (pool.demand.fixed if isinstance(pool.demand, Demand) else None) == slots
+
+
+def test_the_figures_of_a_capture_have_units() -> None:
+    end = "Capture target decode CUDA graph end. elapsed=9.00 s, mem usage=2.00 GB, avail mem=7.00 GB."
+    figures = server(f"[{DAY} 10:00:40 TP0] {end}").figures
+    names = ("graph_s_target_decode", "graph_gib_target_decode", "avail_after_graph_gib_target_decode")
+    assert [figures[name].unit for name in names] == ["s", "GiB", "GiB"]

@@ -17,7 +17,8 @@ ARGUMENTS = frozenset(
     schedule_conservativeness swa_full_tokens_ratio swa_prefix_tails disable_hybrid_swa_memory kv_cache_dtype dtype
     quantization disable_radix_cache disable_cuda_graph cuda_graph_max_bs cuda_graph_max_bs_decode
     speculative_algorithm speculative_num_draft_tokens max_mamba_cache_size mamba_full_memory_ratio
-    mamba_scheduler_strategy enable_hierarchical_cache hicache_ratio hicache_size cpu_offload_gb disaggregation_mode
+    mamba_scheduler_strategy mamba_radix_cache_strategy disable_overlap_schedule
+    enable_hierarchical_cache hicache_ratio hicache_size cpu_offload_gb disaggregation_mode
     disaggregation_transfer_backend disaggregation_bootstrap_port num_reserved_decode_tokens
     disaggregation_decode_extra_slots disaggregation_decode_enable_radix_cache enable_metrics api_key admin_api_key
     allow_auto_truncate preferred_sampling_params attention_backend base_gpu_id decode_log_interval
@@ -28,7 +29,8 @@ ARGUMENTS = frozenset(
 # Arguments that are words or switches. All others are numbers, and sizes and lengths are at least one.
 _NO_NUMBERS = frozenset(
     """model_path served_model_name host dist_init_addr schedule_policy kv_cache_dtype dtype quantization
-    speculative_algorithm mamba_scheduler_strategy disaggregation_mode disaggregation_transfer_backend api_key
+    speculative_algorithm mamba_scheduler_strategy mamba_radix_cache_strategy disable_overlap_schedule
+    disaggregation_mode disaggregation_transfer_backend api_key
     admin_api_key preferred_sampling_params attention_backend enable_dp_attention disable_hybrid_swa_memory
     disable_radix_cache disable_cuda_graph enable_hierarchical_cache disaggregation_decode_enable_radix_cache
     enable_metrics allow_auto_truncate""".split()

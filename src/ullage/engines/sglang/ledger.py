@@ -104,13 +104,7 @@ def _memory(figures: Figures) -> Figures:
     return {name: figure for name, figure in figures.items() if _is_memory(name) or _POOLS.search(name)}
 
 
-def _in_gib(figures: Figures) -> Figures:
-    """The sizes of a graph's phase ("graph_gib_target_decode") have no unit by their name."""
-    return {n: replace(f, unit="GiB") if "_gib" in n and not f.unit else f for n, f in figures.items()}
-
-
-def _ledger(server: Server, rank: str, stated: Figures) -> Ledger:
-    figures = _in_gib(stated)
+def _ledger(server: Server, rank: str, figures: Figures) -> Ledger:
     whole, left = _whole(figures), _left(figures)
     graphs, weights = [*_graphs(figures)], [*_weights(figures, whole)]
     late = _late_pools(server, figures, graphs, left)

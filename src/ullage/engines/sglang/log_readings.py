@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...evidence import Evidence
 from ...figure import Figure, Source
 from .. import events
@@ -15,7 +17,13 @@ def source_of(evidence: Evidence, event: Event) -> Source:
 
 
 def figure_of(name: str, value: Value, evidence: Evidence, event: Event) -> Figure:
-    return events.figure_of(name, value, evidence, event, "server_args" if event.step is Step.ARGS else "")
+    """The name of a graph's figure ends with its phase ("graph_gib_target_decode"), and has its unit before that."""
+    quote = "server_args" if event.step is Step.ARGS else ""
+    figure = events.figure_of(name, value, evidence, event, quote)
+    if figure.unit or isinstance(value, str):
+        return figure
+    unit = "GiB" if "_gib_" in name else "s" if name.startswith("graph_s_") else ""
+    return replace(figure, unit=unit)
 
 
 def data_rank(rank: str) -> str:

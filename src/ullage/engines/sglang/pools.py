@@ -17,6 +17,7 @@ from ..server import Role
 from ..version import release_of
 from .admission import RESERVED_DECODE_TOKENS, DecodeReserve, PrefillPass, TokenRatio
 from .deepseek_v4 import is_v4
+from .state_slots import slots_per_request
 
 V4_PAGE, V4_WINDOW, V4_WINDOW_RATIO = 256, 128, 0.1  # forced by the engine for DeepSeek-V4 (facts: model hook, 2026)
 _UNCAPPED_SINCE = (0, 5, 13)  # PR 26607 was merged at the beginning of June 2026; 0.5.12 is of May, 0.5.13 of mid-June
@@ -29,6 +30,10 @@ _WAITS = {
     Role.DECODE: "waits in the prealloc queue (and in prefill's bootstrap queue); nothing is refused",
     Role.UNKNOWN: "waits in the server's queue",
 }
+_NO_SLOTS = (
+    "slots per request depend on --disable-radix-cache and --mamba-radix-cache-strategy (older:"
+    " --mamba-scheduler-strategy), which no evidence states"
+)
 _RETRACTED = "output is not reserved: when the pool is full, the newest requests are retracted and recomputed"
 
 
@@ -240,14 +245,7 @@ def _compressed(joined: Joined, model: Model, name: str, share: int, partitions:
 
 
 def _states(joined: Joined, size: Figure, partitions: int) -> Pool:
-    """Recurrent-state slots: 1 a request without prefix cache, 3 with it, more in the extra-buffer modes."""
-    strategy = joined.known("mamba_scheduler_strategy")
-    radix = joined.known("disable_radix_cache")
-    slots = None
-    if radix is not None:
-        slots = (
-            1 if radix.value is True else (3 if strategy is None or strategy.value in ("no_buffer", "auto") else None)
-        )
+    slots, inputs = slots_per_request(joined)
     return Pool(
         name="state slots",
         unit="slots",
@@ -257,15 +255,8 @@ def _states(joined: Joined, size: Figure, partitions: int) -> Pool:
         partitions=partitions,
         beyond=_waits(joined),
         lever="--max-mamba-cache-size or --mamba-full-memory-ratio",
-        inputs=tuple(f for f in (strategy, radix) if f),
-        unknown=(
-            ""
-            if slots
-            else (
-                "slots per request depend on --disable-radix-cache and --mamba-scheduler-strategy, which no evidence"
-                " states"
-            )
-        ),
+        inputs=inputs,
+        unknown="" if slots else _NO_SLOTS,
     )
 
 
