@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.evidence import argv, decode_batch, document, log, start, vllm_start, vllm_stats
 from tests.report.pages import REPORTS
+from ullage.cli.explain import explain
 from ullage.engines.server import Server
+from ullage.errors import UsageError
 from ullage.evidence import Evidence
 from ullage.figure import Kind
 from ullage.findings.explanations import explanation, names
@@ -87,6 +91,59 @@ def test_the_prefix_of_a_figure_is_explained_with_its_quantity() -> None:
     assert (explanation("num_queue_reqs") or "?") in told
     assert explanation("requested_context_len")
     assert all(explanation(f"{prefix}nothing_of_the_kind") is None for prefix in PREFIXES if prefix.endswith("_"))
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "here"),
+    [
+        ("compute_mib CUDA0", "compute_mib", "of the device CUDA0"),
+        ("draft_model_mib CPU_Mapped", "model_mib", "of the device CPU_Mapped"),
+        ("graph_gib_target_decode", "graph_gib", "of the phase target_decode"),
+        ("num_requests_waiting_by_reason_lora", "num_requests_waiting_by_reason", "of the reason lora"),
+        ("responses 503", "responses", "of the status code 503"),
+        ("kv_buffer CUDA0", "kv_buffer_mib", "in bytes"),
+        ("peak_activation", "peak_activation_gib", "in bytes"),
+        ("mean_request_queue_time_seconds", "request_queue_time_seconds", "the mean"),
+        ("request_queue_time_seconds_sum", "request_queue_time_seconds", "the sum"),
+        ("vllm:num_requests_running", "num_requests_running", "metrics page"),
+    ],
+)
+def test_a_name_that_is_put_together_is_explained_by_its_parts(name: str, of: str, here: str) -> None:
+    told = explanation(name) or ""
+    assert (explanation(of) or "?") in told
+    assert here.lower() in told.lower()
+
+
+@pytest.mark.parametrize(
+    "name", ["compute_mid CUDA0", "graph_gip_decode", "grap_gib", "responces 503", "mean_nothing", "kv_bufer", "", " "]
+)
+def test_a_name_that_is_nobodys_has_no_text(name: str) -> None:
+    assert explanation(name) is None
+
+
+_LOADED = """
+import sys
+from ullage.cli.main import ullage
+ullage(["limits", "--flags", "llama-server -m m.gguf -c 8192"], standalone_mode=False)
+print([name for name in sys.modules if "glossary" in name or "explanations" in name])
+"""
+
+
+def test_only_explain_reads_the_texts() -> None:
+    """They are long, and every command would wait for them."""
+    done = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
+    assert "llama.cpp" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [("kv_cache_dtyp", "kv_cache_dtype"), ("hicache_ration", "hicache_ratio"), ("nctx_seq", "n_ctx_seq")],
+)
+def test_what_a_mistyped_figure_may_mean_is_told(mistyped: str, meant: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        explain.main([mistyped], standalone_mode=False)
+    assert raised.value.advice == f"did you mean {meant}?"
 
 
 def test_the_case_of_a_name_does_not_matter() -> None:

@@ -18,6 +18,7 @@ def explain(words: tuple[str, ...]) -> int:
     \b
     ullage explain prefill-window-cap
     ullage explain max_total_num_tokens
+    ullage explain compute_mib CUDA0
     ullage explain in use now
     """
     from ..findings import catalogue  # noqa: F401 - enters the rules

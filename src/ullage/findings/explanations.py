@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from .glossary import GLOSSARY
-from .labels import KINDS, PREFIXES, SETTINGS, SUFFIXES, WORDS
+from .labels import KINDS, PARTS, PREFIXES, SETTINGS, SUFFIXES, WORDS
 
 
 def names() -> dict[str, str]:
@@ -16,19 +16,52 @@ def names() -> dict[str, str]:
 
 
 def explanation(name: str) -> str | None:
-    """The text of a name, whatever its case; of a figure with a prefix, that of the quantity too."""
-    bare = name.strip().lower()
-    if text := _by_lower_case().get(bare):
-        return text
-    for prefix, text in PREFIXES.items():
-        if bare.startswith(prefix):
-            quantity = explanation(bare.removeprefix(prefix))
-            return f"{text} {quantity}" if quantity else text if prefix.endswith(" ") else None
-    for suffix, text in SUFFIXES.items():
-        if bare.endswith(suffix):
-            pool = explanation(bare.removesuffix(suffix))
-            return f"{text} {pool}" if pool else None
+    """The text of a name, whatever its case; of one that is put together, what its parts mean."""
+    bare = name.strip()
+    return _own(bare) or _of_part(bare) or _with_prefix(bare) or _with_suffix(bare) or _in_bytes(bare)
+
+
+def _own(name: str) -> str | None:
+    return _by_lower_case().get(name.lower())
+
+
+def _of_part(name: str) -> str | None:
+    """`compute_mib CUDA0`, `graph_gib_decode`, `responses 503`."""
+    figure, space, device = name.partition(" ")
+    if space and figure.endswith("_mib"):
+        return _here(explanation(figure), "device", device)
+    for whole, kind in PARTS.items():
+        if name.startswith((f"{whole}_", f"{whole} ")):
+            return _here(_own(whole), kind, name[len(whole) + 1 :])
     return None
+
+
+def _here(text: str | None, kind: str, part: str) -> str | None:
+    return f"{text} Here of the {kind} {part}." if text else None
+
+
+def _with_prefix(name: str) -> str | None:
+    for prefix, text in PREFIXES.items():
+        if name.lower().startswith(prefix):
+            quantity = explanation(name[len(prefix) :])
+            return f"{text} {quantity}" if quantity else text if prefix.endswith(" ") else None
+    return None
+
+
+def _with_suffix(name: str) -> str | None:
+    for suffix, text in SUFFIXES.items():
+        if name.lower().endswith(suffix):
+            quantity = explanation(name[: -len(suffix)])
+            return f"{text} {quantity}" if quantity else None
+    return None
+
+
+def _in_bytes(name: str) -> str | None:
+    """A printed size is reckoned with under its name without the unit."""
+    figure, space, device = name.partition(" ")
+    text = _own(f"{figure}_gib") or _own(f"{figure}_mib")
+    in_bytes = f"{text} In bytes, with the range that its rounding leaves." if text else None
+    return _here(in_bytes, "device", device) if space else in_bytes
 
 
 @cache

@@ -1,10 +1,19 @@
-"""What the figures mean, for `ullage explain`. Names are the engine's own."""
+"""What the figures mean, for `ullage explain`. Names are the engine's own. Those that pages and findings speak of most
+stand here, the others by their subject.
+"""
 
 from __future__ import annotations
 
+from .glossary_llamacpp import LLAMACPP
+from .glossary_llamacpp_memory import LLAMACPP_MEMORY
 from .glossary_memory import MEMORY
+from .glossary_router import ROUTER
+from .glossary_sglang import SGLANG
+from .glossary_sglang_log import SGLANG_LOG
+from .glossary_shared import SHARED
+from .glossary_vllm import VLLM
 
-GLOSSARY = {
+PAGES = {
     "admits": (
         "Requests that the scheduler lets in at once. On an aggregated SGLang server a range: future output of running"
         " requests is reserved by a ratio that falls from 0.7 to 0.098 (times --schedule-conservativeness) and jumps up"
@@ -295,5 +304,6 @@ GLOSSARY = {
     "request_timeout_secs": "Seconds after which sglang-router gives a request up.",
     "running_requests": "Requests that run now.",
     "in_use": "The share of a pool that requests hold.",
-    **MEMORY,
 }
+SUBJECTS = (PAGES, MEMORY, SHARED, SGLANG, SGLANG_LOG, VLLM, LLAMACPP, LLAMACPP_MEMORY, ROUTER)
+GLOSSARY = {name: text for subject in SUBJECTS for name, text in subject.items()}

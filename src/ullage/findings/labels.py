@@ -86,7 +86,7 @@ WORDS = {
 PREFIXES = {  # of a figure's name -> what it makes of the quantity
     "first_": "The same quantity at the first line that was read: beside the last it shows growth.",
     "requested_": "What was asked for; the figure without `requested_` is in effect.",
-    "mean_": "The mean over the requests that have finished.",
+    "mean_": "The mean since the server's start of what its histogram counted.",
     "gauge_": "The same quantity as the metrics page states it.",
     "draft_": "The same quantity of the draft model.",
     "draft ": "Of the draft model.",
@@ -94,10 +94,28 @@ PREFIXES = {  # of a figure's name -> what it makes of the quantity
     "process ": "What the driver counts for a process that is not one of the server's, by its pid and name.",
     "slice ": "A MIG device: a share of a GPU with memory of its own. Its parts stand with it.",
     "healthy ": "Whether the router holds this worker for healthy.",
+    "child ": "A model that llama.cpp's router has loaded, with the URL of the server that it started for it.",
+    "sglang:": "A series of SGLang's metrics page.",
+    "vllm:": "A series of vLLM's metrics page.",
+    "llamacpp:": "A series of llama.cpp's metrics page.",
+}
+PARTS = {  # a figure that comes in parts -> what the rest of a part's name is
+    **dict.fromkeys(("graph_gib", "graph_s", "avail_before_graph_gib", "avail_after_graph_gib"), "phase"),
+    "num_requests_waiting_by_reason": "reason",
+    "num_requests_kv_fetch_by_stage": "stage",
+    "request_success": "reason",
+    "admission_rejections": "reason",
+    "prompt_tokens_by_source": "source",
+    "engine_sleep_state": "state",
+    "rate_limit": "result",
+    "responses": "status code",
+    "jobs": "kind",
 }
 SUFFIXES = {  # of a row's label -> what it makes of the pool's name
     " in use": WORDS["in use"],
     ", keys": "The keys of it.",
     ", values": "The values of it.",
     ", fixed": "Made once, whatever the pool.",
+    "_sum": "The sum since the server's start of what the histogram counted; with its count it gives the mean.",
+    "_count": "How many the histogram has counted since the server's start.",
 }
