@@ -100,3 +100,5 @@ def test_an_explanation_is_sentences(name: str) -> None:
     assert text.endswith(".")
     assert "  " not in text
     assert "{" not in text
+    assert not text.partition(": ")[2].startswith("the same")
+    assert not text.startswith("The same")

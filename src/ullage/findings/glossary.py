@@ -241,7 +241,9 @@ PAGES = {
         "What moves KV between servers; with one, a server is a side of a prefill/decode pair or has an outer cache."
     ),
     "nixl_num_kv_expired_reqs": "Requests whose blocks prefill gave up before decode had read them.",
-    "kv_expired_reqs_in_log": "The same, in the lines that were read.",
+    "kv_expired_reqs_in_log": (
+        "Requests whose blocks prefill gave up before decode had read them, in the lines that were read."
+    ),
     "nixl_num_notifications_after_expiry": (
         "Reads that decode reported after the blocks were given up: what it read may have been another request's."
     ),
@@ -257,7 +259,7 @@ PAGES = {
     "metrics_page": "What the server answered when it was asked for its metrics.",
     "num_transfer_failed_reqs_total": "Requests whose KV transfer failed.",
     "failed_transfers_in_log": (
-        "The same, in the lines that were read; one request counts once, however many ranks log it."
+        "Requests whose KV transfer failed, in the lines that were read; one counts once, however many ranks log it."
     ),
     "retractions_in_log": "Requests thrown back, in the lines that were read.",
     "scheduler_exceptions": "Exceptions that ended the scheduler, in the lines that were read.",

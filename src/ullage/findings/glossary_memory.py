@@ -34,7 +34,9 @@ MEMORY = {
         "A state for each draft token of each request, which speculative decoding keeps until the draft is judged."
         " Fewer draft tokens or running requests make it smaller."
     ),
-    "convolution windows of drafts": "The same for the convolution windows of recurrent layers.",
+    "convolution windows of drafts": (
+        "Convolution windows of recurrent layers for each draft token of each request, kept until the draft is judged."
+    ),
     "request table": (
         "SGLang's table of which token lies where: (request slots + 1) x (context + 4) x 4 bytes, made at the"
         " start and outside the fraction. It grows with --context-length and --max-running-requests and not with"

@@ -50,7 +50,9 @@ ARGUMENTS = {
         "SGLang: the largest batch that CUDA graphs are captured for (--cuda-graph-max-bs). Graphs take less memory"
         " where it is smaller; larger batches run without them."
     ),
-    "cuda_graph_max_bs_decode": "SGLang: the same for decode alone, as releases of 2026 tell the phases apart.",
+    "cuda_graph_max_bs_decode": (
+        "SGLang: the largest batch that CUDA graphs of decode are captured for (--cuda-graph-max-bs-decode, 2026)."
+    ),
     "speculative_algorithm": (
         "SGLang: how drafts are made (--speculative-algorithm). A draft model takes weights and a share of every token"
         " of the pool."
@@ -72,8 +74,8 @@ ARGUMENTS = {
         " extra_buffer takes more slots a request than no_buffer; auto is no_buffer."
     ),
     "mamba_radix_cache_strategy": (
-        "SGLang: the same under its name since the middle of 2026 (--mamba-radix-cache-strategy): with the prefix"
-        " cache a request takes three slots, and up to two more in the extra-buffer modes."
+        "SGLang: what mamba_scheduler_strategy is called since the middle of 2026 (--mamba-radix-cache-strategy): with"
+        " the prefix cache a request takes three slots, and up to two more in the extra-buffer modes."
     ),
     "disable_overlap_schedule": (
         "SGLang: the scheduler waits for the GPU (--disable-overlap-schedule). Slower; a request of a recurrent model"

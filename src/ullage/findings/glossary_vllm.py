@@ -78,11 +78,12 @@ LOG = {
     ),
     "device": "vLLM: what the blocks lie on, as the line of the KV cache names it.",
     "num_cpu_blocks": (
-        "vLLM: blocks of V0's swap space in host memory (--swap-space). They hold what is preempted, no more requests."
+        "vLLM: blocks of V0's swap space in host memory (--swap-space). They hold preempted requests, and let in no"
+        " more."
     ),
     "init_s": "vLLM: seconds that the engine took to profile, make its cache and warm up, as the log states.",
     "non_torch_gib": "vLLM: GiB taken outside PyTorch's allocator (NCCL, workspaces), as the start-up lines state.",
-    "non_torch_memory_gib": "vLLM: the same in the words of V0 until 0.6.5.",
+    "non_torch_memory_gib": "vLLM: GiB taken outside PyTorch's allocator, in the words of V0 until 0.6.5.",
     "peak_activation_gib": (
         "vLLM: GiB that one step of max_num_batched_tokens took at most when it was tried out. It comes out of the"
         " pool, and grows with that flag."
@@ -126,7 +127,10 @@ LOG = {
     "prefix_cache_hit_percent": (
         "vLLM: percent of prompt tokens found in the prefix cache lately, as the line of statistics states."
     ),
-    "external_prefix_cache_hit_percent": "vLLM: the same for a cache outside, of a KV connector.",
+    "external_prefix_cache_hit_percent": (
+        "vLLM: percent of prompt tokens found lately in a cache outside (of a KV connector), as a line of statistics"
+        " states."
+    ),
     "num_requests_deferred": (
         "vLLM: requests that wait for a KV transfer, a LoRA slot or a grammar, as the line of statistics states."
     ),
