@@ -294,6 +294,8 @@ def test_a_step_whose_line_is_cut_is_one_all_the_same() -> None:
             4,
         ),
         ({"disable_radix_cache": False, "mamba_radix_cache_strategy": "something_new"}, None),
+        ({"disable_radix_cache": False, "mamba_radix_cache_strategy": "auto"}, None),
+        ({"disable_radix_cache": False, "mamba_scheduler_strategy": "auto"}, 3),
         ({}, None),
     ],
 )

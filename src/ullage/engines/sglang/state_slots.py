@@ -5,9 +5,11 @@ from __future__ import annotations
 from ...figure import Figure
 from ..join import Joined
 
-# The flag was renamed in the middle of 2026; "auto" stands for the first of the strategies.
+# The flag was renamed in the middle of 2026. "auto" was the first of the strategies under the old name; under the new
+# one the architecture decides (arg_groups, _mamba_radix_cache_resolution), which no log states.
 _STRATEGIES = ("mamba_radix_cache_strategy", "mamba_scheduler_strategy")
-_BUFFERS = {"no_buffer": 0, "auto": 0, "extra_buffer": 2, "extra_buffer_lazy": 1}
+_BUFFERS = {"no_buffer": 0, "extra_buffer": 2, "extra_buffer_lazy": 1}
+_AUTO = {"mamba_scheduler_strategy": 0}
 _CACHED = 3
 
 
@@ -25,7 +27,11 @@ def slots_per_request(joined: Joined) -> tuple[int | None, tuple[Figure, ...]]:
         return None, inputs
     if radix.value is True:
         return 1, inputs
-    more = _BUFFERS.get(str(strategy.value)) if strategy is not None else 0
+    more = _buffers(strategy) if strategy is not None else 0
     if more and joined.on("disable_overlap_schedule"):
         more = 1
     return (None if more is None else _CACHED + more), inputs
+
+
+def _buffers(strategy: Figure) -> int | None:
+    return _AUTO.get(strategy.name) if strategy.value == "auto" else _BUFFERS.get(str(strategy.value))
