@@ -137,8 +137,8 @@ def _clock_was_set(host: OnHost) -> bool:
 
 @rule("unit-gone", Severity.WARNING, "The unit's file is no more")
 def unit_gone(deployment: Deployment) -> Iterator[Hit]:
-    """The server runs on in a unit whose file was removed or renamed. When it ends, or after a reboot, nothing starts it
-    again under this name; and what would be started next cannot be compared with what runs.
+    """The server runs on in a unit whose file was removed or renamed. When it ends, or after a reboot, nothing starts
+    it again under this name; and what would be started next cannot be compared with what runs.
 
     Put the file back, or start the server under its new unit when that suits.
     """
