@@ -42,6 +42,7 @@ class Log(NamedTuple):
     lines: tuple[LogLine, ...]
     numbered: bool = True  # False: `LogLine.number` is a byte offset, for a file too large to count lines in
     gaps: tuple[str, ...] = ()  # what was passed over, in words
+    collected: bool = False  # by a journal or a container's driver, where a line has a time and no number
 
 
 class Document(NamedTuple):

@@ -74,10 +74,16 @@ _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 
 def source_of(evidence: Evidence, event: Event, quote: str = "") -> Source:
     """The line of an event, with its own words where none are given."""
-    log = evidence.content
-    unit = "line" if isinstance(log, Log) and log.numbered else "byte"
     stream = f"{evidence.place} [{evidence.origin.stream}]" if evidence.origin.stream else evidence.place
-    return Source(stream, f"{unit} {event.line.number}", quote or event.line.text[:_QUOTE])
+    return Source(stream, place_of(evidence, event.line), quote or event.line.text[:_QUOTE])
+
+
+def place_of(evidence: Evidence, line: LogLine) -> str:
+    """Where a line stands in its log: `line 812`, `byte 90210`, `2026-11-30T13:12:04+00:00, read as line 12`."""
+    log = evidence.content
+    if isinstance(log, Log) and log.collected:
+        return f"{line.time}, read as line {line.number}" if line.time else f"read as line {line.number}"
+    return f"{'line' if isinstance(log, Log) and log.numbered else 'byte'} {line.number}"
 
 
 def figure_of(name: str, value: Value, evidence: Evidence, event: Event, quote: str = "") -> Figure:

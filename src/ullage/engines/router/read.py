@@ -10,6 +10,7 @@ from typing import Any
 from ...evidence import Argv, Document, Evidence, Log, LogLine, Sample, Samples
 from ...figure import Figure, Kind, Source, derived, missing
 from ...quoting import in_quotes
+from ..events import place_of
 from ..programs import ROUTER
 from ..server import Role, Server, Setting
 from .flags import from_argv, is_router
@@ -184,7 +185,7 @@ def _add(known: _Known, name: str, sample: Sample, item: Evidence) -> None:
 
 
 def _gather_line(known: _Known, item: Evidence, line: LogLine) -> None:
-    source = Source(item.place, f"line {line.number}", line.text[:160])
+    source = Source(item.place, place_of(item, line), line.text[:160])
     if unit := _UNIT.match(line.text):
         known.figures["unit"] = Figure("unit", unit["unit"], "", Kind.READ, source, observed_at=line.time or None)
         known.figures["unit_started"] = Figure("unit_started", line.time or "time not printed", "", Kind.READ, source)

@@ -49,7 +49,7 @@ def read(container: Container, scan: LogScan, masker: Masker) -> list[Evidence]:
 
 
 def _with_gaps(content: Content, gaps: list[str]) -> Content:
-    return content._replace(gaps=(*gaps, *content.gaps)) if isinstance(content, Log) else content
+    return content._replace(gaps=(*gaps, *content.gaps), collected=True) if isinstance(content, Log) else content
 
 
 def _lines(container: Container, scan: LogScan, masker: Masker) -> tuple[list[Line], list[str]] | Failure:

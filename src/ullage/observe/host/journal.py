@@ -86,7 +86,7 @@ def read_journal(
 
 
 def _with_gaps(content: Content, gaps: Sequence[str]) -> Content:
-    return content._replace(gaps=(*gaps, *content.gaps)) if isinstance(content, Log) else content
+    return content._replace(gaps=(*gaps, *content.gaps), collected=True) if isinstance(content, Log) else content
 
 
 class _Reader:
