@@ -48,6 +48,9 @@ ENDS = {
         "llm.service: main process exited, code=exited, status=1/FAILURE",
         "llm.service holdoff time over, scheduling restart.",
     ),
+    "ended by itself": ("llm.service: Deactivated successfully.",),
+    "ended by itself, 247": ("llm.service: Succeeded.",),
+    "without a main process": ("llm.service: Failed with result 'timeout'.",),
     "rebooted": ("-- Boot 0123456789abcdef0123456789abcdef --",),
     "the power failed, 245": ("-- Reboot --",),
 }
@@ -135,6 +138,14 @@ def test_a_second_started_is_a_second_start_though_nothing_says_that_the_first_e
 
 
 @servers
+def test_a_restart_that_is_scheduled_is_a_start(figure: str) -> None:
+    lines = [*a_start(figure, 1024, 0, False), *systemd(*CRASH[:3])]
+    assert pools(figure, *lines) == [1024, None]
+    server = server_of(*lines)
+    assert (server.says("restart_counter") or server.use("restart_counter").value) == 1
+
+
+@servers
 def test_what_a_dying_server_prints_does_not_undo_its_end(figure: str) -> None:
     before = [*a_start(figure, 1024, 99, True), *systemd(STOP[0]), runs(figure)]
     assert pools(figure, *before, *systemd(*STOP[1:], STARTED)) == [1024, None]
@@ -210,13 +221,44 @@ def test_of_several_units_the_one_that_is_called_like_an_engine_is_the_servers(f
     lines = [*systemd(f"Started {CRON}.", starting), *printed(figure, 1024), *systemd(started), *again]
     assert pools(figure, *lines) == [1024]
     assert pools(figure, *lines, *systemd(*stop, starting)) == [1024, None]
-    after_its_start = server_of(runs(figure), *again, *systemd(*stop, starting))
-    assert (len(after_its_start.earlier), after_its_start.usage) == (1, {})
+    for end in (stop, [line.replace("llm", "vllm") for line in CRASH]):
+        for begin in (starting, started):
+            begun = server_of(runs(figure), *again, *systemd(end[0], begin), *again)
+            assert (len(begun.earlier), begun.says("num_requests_running")) == (1, None)
 
 
 def test_the_journal_of_another_program_is_nobodys() -> None:
-    found, _ = read([log("standard input", *systemd(*ELSEWHERE, STARTED, *CRASH))])
-    assert found == []
+    for lines in ((*ELSEWHERE, STARTED, *CRASH), (STARTED, *CRASH), (f"Started {CRON}.",), (*STOP, STARTED)):
+        assert read([log("standard input", *systemd(*lines))])[0] == []
+
+
+@servers
+@pytest.mark.parametrize("place", [0, 2, 99])
+def test_what_runs_no_server_is_no_unit_beside_it(figure: str, place: int) -> None:
+    others = systemd(*(line for line in ELSEWHERE if "ession" in line or ".timer" in line))
+    lines = [*others, *a_start(figure, 1024, place, False), *others]
+    assert pools(figure, *lines) == [1024]
+    assert pools(figure, *lines, *systemd(*STOP, STARTED), *others) == [1024, None]
+
+
+@servers
+def test_a_unit_in_whose_lives_fewer_starts_begin_is_not_the_servers(figure: str) -> None:
+    again = systemd(f"Stopping {CRON}...", f"Stopped {CRON}.", f"Started {CRON}.")
+    twice = [*a_start(figure, 1024, 0, False), *systemd(*STOP), *a_start(figure, 2048, 0, False)]
+    lines = [*systemd(f"Started {CRON}."), *twice, *again]
+    assert pools(figure, *lines) == [1024, 2048]
+    assert pools(figure, *lines, *systemd(*STOP, STARTED), *again) == [1024, 2048, None]
+
+
+def test_how_another_unit_ended_is_not_told_of_the_server() -> None:
+    other = (
+        "other.service: systemd-oomd killed 3 process(es) in this unit.",
+        "other.service: Consumed 5s CPU time, 2G",
+    )
+    ended = systemd("Started other.service.", other[0], f"{other[1]} memory peak, 0B swap peak.")
+    usage = server_of(*a_start("n_ctx_slot", 1024, 0, False), *ended, runs("n_ctx_slot")).usage
+    assert "killed_by" not in usage
+    assert "memory_peak_gib" not in usage
 
 
 # Two servers in one journal

@@ -211,6 +211,7 @@ def test_the_journal_without_tags() -> None:
     for lines in ([*said, "pool=1", *said], ["pool=1", *said]):
         noise = ["Started server process [7]", "Starting up", "Stats of x.service"]
         assert texts("\n".join([*noise, *lines, *noise]).encode()) == lines
+        assert texts("\n".join([*lines, *noise]).encode()) == lines
 
 
 def test_journald_as_json() -> None:

@@ -36,16 +36,13 @@ class Told(NamedTuple):
         return {"restart_counter": int(self.restarts)} if self.restarts else {}
 
 
-_ENDS = (
-    r"(?i:main process exited)|Deactivated successfully|Succeeded|Failed with result|Unit entered failed state"
-    r"|systemd-oomd killed|Consumed |Start request repeated too quickly"
-)
-_RESTARTS = r"Scheduled restart job|Service RestartSec=\S+ expired|Service hold-?off time over|holdoff time over"
+_ENDS = r"(?i:main process exited)|Deactivated successfully|Succeeded|Failed with result|systemd-oomd killed|Consumed "
 # The group that matches has the name of the word. A line without a tag (`journalctl -o cat`) has to name a service.
 _SAYS = re.compile(
     r"(?:systemd\[\d+\]: |(?=(?:Start|Stopp)(?:ed|ing) \S+\.service\b|\S+\.service: ))(?:"
-    r"Starting (?P<STARTING>.+?)\.*|Started (?P<STARTED>.+?)\.*|(?:Stopping|Stopped|Failed to start) (?P<ENDED>.+?)\.*"
-    rf"|(?P<RESTARTING>\S+): (?:{_RESTARTS}).*?(?:counter is at (?P<restarts>\d+)\.)?|(?P<ENDED_>\S+): (?:{_ENDS}).*)"
+    r"Starting (?P<STARTING>.+?)\.*|Started (?P<STARTED>.+?)\.*|(?:Stopping|Stopped) (?P<ENDED>.+?)\.*"
+    r"|(?P<RESTARTING>\S+): Scheduled restart job.*?(?:counter is at (?P<restarts>\d+)\.)?"
+    rf"|(?P<ENDED_>\S+): (?:{_ENDS}).*)"
     r"|-- (?P<BOOT>Boot|Reboot)\b.*"
 )
 _NAME = re.compile(r"\S+\.(?:service|scope)")

@@ -7,6 +7,7 @@ its start. So it begins a start only where its unit has ended since the server's
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -82,16 +83,17 @@ class _Course:
 
 def _names(lines: Lines, unit: Enum, begins: Collection[Enum]) -> Mapping[str, str]:
     """The units that are servers': all, as one, where they may be one by its name and by its description. Of several
-    those in whose lives a start begins, but not where one started again and the server went on.
+    those in whose lives most starts begin, by their names those of engines; but none that came while a server went on.
     """
     every = {said.unit: said.is_named for _, said in lines if said}
     if sum(every.values()) <= 1 and sum(name != "" and not named for name, named in every.items()) <= 1:
         return dict.fromkeys(every, "")
     lives = list(_lives(lines, unit, begins))
     others = {life.unit for life in lives if life.printed and not life.begun}
-    began = {life.unit for life in lives if life.begun} - others
+    began = Counter(life.unit for life in lives if life.begun and life.unit not in others)
     engines = {said.unit for _, said in lines if said and _ENGINES.match(said.said)} - others
-    servers = (began & engines) or (began | engines)
+    most = {name for name, count in began.items() if count == max(began.values())}
+    servers = (began.keys() & engines) or (most | engines)
     return {name: name for name in ("", *servers)}
 
 
