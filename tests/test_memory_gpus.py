@@ -135,3 +135,26 @@ def test_the_trees_behind_the_figures_reach_the_capture(capture: str) -> None:
     text = " ".join(told(DECODE, capture, "--sources").split())
     assert "GPU 4 idle" in text
     assert "free at the end of the start - idle now" in text
+
+
+def test_a_gpu_of_which_the_driver_tells_nothing_has_its_line_all_the_same(tmp_path: Path) -> None:
+    """As on one that shares the host's memory."""
+    path = tmp_path / "gpus.csv"
+    header = "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
+    path.write_text(header + "0, NVIDIA GB10, [N/A], [N/A], [N/A]\n", "utf-8")
+    text = " ".join(told(str(path)).split())
+    assert "Memory of GPU 0 (NVIDIA GB10)" in text
+    assert "total, and so what is unaccounted: the driver does not tell it" in text
+    assert "together" not in text
+    assert "in what is unaccounted for" not in text
+    assert data(str(path))["gpus_without_server"][0]["parts"] == []
+
+
+def test_gpus_that_only_their_processes_name_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "apps.csv"
+    rows = ("GPU-aaaa, 1234, sglang::scheduler_TP0, 59900 MiB", "GPU-bbbb, 1299, python3, [N/A]")
+    path.write_text("\n".join(("gpu_uuid, pid, process_name, used_gpu_memory [MiB]", *rows, "")), "utf-8")
+    text = " ".join(told(str(path), "--sources").split())
+    assert "Memory of GPU GPU-aaaa part GiB of all process 1234 sglang::scheduler_TP0 58.50 together 58.50" in text
+    assert "Memory of GPU GPU-bbbb not known" in text
+    assert "GPU -1" not in text

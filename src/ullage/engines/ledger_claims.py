@@ -30,13 +30,18 @@ class Card(NamedTuple):
     @property
     def name(self) -> str:
         slice_of = f" {self.gpu.mig}" if self.gpu.mig else ""
-        return f"GPU {self.gpu.number}{slice_of}" + (f" ({self.gpu.name})" if self.gpu.name else "")
+        return f"GPU {self.number}{slice_of}" + (f" ({self.gpu.name})" if self.gpu.name else "")
+
+    @property
+    def number(self) -> str:
+        """Its own name where only its processes tell of it."""
+        return str(self.gpu.number) if self.gpu.number >= 0 else self.gpu.uuid or "of an unknown number"
 
     def size(self, name: str, value: int | None) -> Figure:
         """A size as the driver tells it; nvidia-smi's are whole MiB."""
         if value is None:
             return missing(name, "bytes", _NO_FREE if name == "idle" else "the driver does not tell it")
-        source = Source(self.item.place, f"GPU {self.gpu.number} {name}")
+        source = Source(self.item.place, f"GPU {self.number} {name}")
         figure = read(name, value, "bytes", source, at=self.item.observed_at)
         return figure.between(value - self.step // 2, value + self.step // 2) if self.step > 1 else figure
 

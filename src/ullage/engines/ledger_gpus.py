@@ -225,7 +225,7 @@ def _remarks(card: Card, claim: Claim) -> Iterator[str]:
 
 
 def _of_bare(card: Card) -> Iterator[str]:
-    if card.gpu.processes is None:
+    if card.total.known and card.gpu.processes is None:
         yield _UNTOLD
     if card.total.known and not card.idle.known:
         yield _IDLE_INSIDE

@@ -75,12 +75,13 @@ def _ledger(page: Page, ledgers: Sequence[Ledger], server: str) -> None:
     page.heading(f"Memory, {server}, {first.device}" if server else f"Memory of {first.device}")
     columns = [Column("part"), Column(scale.unit, right=True), Column("of all", right=True), Column("")]
     rows: list[tuple[str, ...]] = [line for part in first.parts for line in _lines(part, first, scale, 0)]
-    rows += [_rest(first, scale)] if first.whole.known else [_together(first, scale)]
+    rows += [_rest(first, scale)] if first.whole.known else [_together(first, scale)] if rows else []
     if first.whole.known:
         rows.append((first.of_whole, scale.told(first.whole), "100%", scale.range_of(first.whole)))
     if page.width < _WIDE:
         columns, rows = [columns[n] for n in (0, 1, 3)], [(row[0], row[1], row[3]) for row in rows]
-    page.table(columns, rows, [(UNACCOUNTED, "yellow"), (first.of_whole, "bold")])
+    if rows:
+        page.table(columns, rows, [(UNACCOUNTED, "yellow"), (first.of_whole, "bold")])
     _below(page, ledgers, scale)
 
 
