@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.evidence import DAY, document, log, server_args, start
 from ullage.capacity.demand import Demand
 from ullage.engines.server import Role, Server
+from ullage.engines.sglang.ledger import ledgers
 from ullage.engines.sglang.read import facts_of, servers
 from ullage.engines.sglang.server_args import is_cut, parse_server_args
 
@@ -313,3 +314,40 @@ def test_the_figures_of_a_capture_have_units() -> None:
     figures = server(f"[{DAY} 10:00:40 TP0] {end}").figures
     names = ("graph_s_target_decode", "graph_gib_target_decode", "avail_after_graph_gib_target_decode")
     assert [figures[name].unit for name in names] == ["s", "GiB", "GiB"]
+
+
+LIBRARY_START = (
+    "Load weight begin. avail mem=70.00 GB",
+    "Load weight end. elapsed=7.50 s, type=SmallForCausalLM, dtype=torch.bfloat16, avail mem=45.00 GB, mem usage=25.00"
+    " GB.",
+    "KV Cache is allocated. #tokens: 500000, K size: 6.00 GB, V size: 6.00 GB",
+    "Memory pool end. avail mem=32.90 GB",
+    "max_total_num_tokens=500000, chunked_prefill_size=4096, max_prefill_tokens=16384, max_running_requests=2048,"
+    " context_len=65536, available_gpu_mem=32.10 GB",
+    "Decode batch, #running-req: 3, #token: 20000, token usage: 0.04, cuda graph: True, gen throughput (token/s): 9.00,"
+    " #queue-req: 0",
+)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "2026-05-11T09:00:00.100200Z  INFO scheduler.init_model_worker: ",
+        "2026-05-11T09:00:00Z INFO: ",
+        "2026-05-11 09:00:00,120 [INFO] sglang.srt.managers.scheduler: ",
+        "2026-05-11 09:00:00,120 - INFO - sglang.srt.managers.scheduler - ",
+        "2026-05-11 09:00:00,120 - sglang.srt.managers.scheduler - INFO - ",
+        "INFO:sglang.srt.managers.scheduler:",
+    ],
+)
+def test_lines_under_the_logging_of_the_program_that_runs_the_engine(header: str) -> None:
+    found = server(*(header + line for line in LIBRARY_START))
+    assert (found.figure("max_total_num_tokens").value, found.figure("context_len").value) == (500_000, 65_536)
+    assert (found.figure("weights_gib").value, found.running.value) == (25.0, 3)
+
+
+def test_pools_of_processes_that_nothing_tells_apart_take_no_negative_memory() -> None:
+    """The second process has more free memory after its pool than the first one."""
+    pool = "KV Cache is allocated. #tokens: 5000, K size: 6.00 GB, V size: 6.00 GB"
+    found = server("Memory pool end. avail mem=11.00 GB", pool, "Memory pool end. avail mem=33.00 GB")
+    assert not [part for led in ledgers(found) for part in led.parts if part.size.least < 0]

@@ -101,6 +101,13 @@ SLOTS = (
         advice="set --max-running-requests 488",
         severity=Severity.INFO,
     ),
+    Scenario(  # nobody asked for as few: three slots a request are what lowered it
+        fires=(log("start.log", *start(1_000_000, STATES.format("5.00"), running=32, disable_radix_cache=False)),),
+        silent=(log("start.log", *start(1_000_000, STATES.format("5.00"), running=4096, page_size=256)),),
+        says=("32 request slots bind",),
+        advice="give it more state slots",
+        severity=Severity.INFO,
+    ),
 )
 WINDOW = (
     Scenario(

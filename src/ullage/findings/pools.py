@@ -148,8 +148,11 @@ def _more_slots(server: Server, held: Figure) -> str:
     """What gives more slots: recurrent states, where the model has them and they lowered what was asked for."""
     asked = server.figure("requested_max_running_requests")
     effective = server.figure("max_running_requests")
-    states = any(p.name == "state slots" for p in server.pools)
+    states = server.pool("state slots")
     lowered = asked.known and effective.known and asked.number > effective.number
+    if states and not asked.known and effective.known:
+        running = limits([states], (), Shape(_usual(server))).admits
+        lowered = not running.known or running.number <= effective.number
     if states and lowered:
         knob = "give it more state slots (--max-mamba-cache-size, --mamba-full-memory-ratio)"
     else:

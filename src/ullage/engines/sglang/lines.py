@@ -28,7 +28,16 @@ class Step(Enum):
     TROUBLE = "trouble"
 
 
+# What a program that runs the engine within its own logging prints before the message: Dynamo's
+# "2026-05-27T20:15:08Z  INFO scheduler.init_model_worker: ", and the usual forms of Python's logging.
+_LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR)\]?"
+_LOGGER = r"[A-Za-z_][\w.]*(?::\d+)?"
+_HEADER = (
+    r"(?: ?(?P<stamp>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)Z? {1,3})?(?:- )?"
+    rf"(?: ?{_LEVEL}(?::| -)? {{1,3}}(?:{_LOGGER}(?::| -) )?|{_LOGGER} - {_LEVEL} - |{_LEVEL}:{_LOGGER}:)"
+)
 _TAG = re.compile(
+    rf"(?:{_HEADER})?"
     r"(?:\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<rank>(?: [A-Z_]+\d+)*)\]"
     r" ?(?:(?:INFO|WARNING|ERROR|DEBUG) \S+\.py:\d+: )?)?"
     r"(?:(?:\[gpu(?:_id)?=|Rank )(?P<gpu>\d+)[\]:] ?)?"  # until the middle of 2024
@@ -231,7 +240,7 @@ def split_tag(text: str) -> tuple[str, str, str]:
     match = _TAG.match(text)
     assert match is not None, "every part of it may be absent"
     rank = match["rank"] or (f"TP{match['gpu']}" if match["gpu"] else "")
-    return match["time"] or "", rank.strip(), text[match.end() :]
+    return match["time"] or match["stamp"] or "", rank.strip(), text[match.end() :]
 
 
 def is_tagged(line: LogLine) -> bool:
