@@ -72,7 +72,8 @@ def test_after_an_edited_fraction_and_a_restart_old_figures_do_not_count(machine
     assert now.earlier == ()
     source = now.figure("mem_fraction_static").source
     assert source
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00, read as line \d+ mem_fraction_static", source.place)
+    written = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"
+    assert re.fullmatch(rf"{written}, read as line \d+ mem_fraction_static", source.place)
     assert item.place == f"journal of edited.service, invocation {machine.show('edited.service', 'InvocationID')[:8]}"
     assert isinstance(item.content, Log)
     assert item.content.gaps == ()
