@@ -146,8 +146,9 @@ def test_glued_records_are_told_apart() -> None:
     assert texts(data) == ["[2026-02-27 14:33:48 TP0] pool=1"]
 
 
-def test_an_indented_line_is_joined_to_the_one_it_continues() -> None:
-    data = b"[22:54:04 DP28] batch, usage: 1.00,\n                pre: 0.88, pool=3\n[22:54:05 DP28] batch\n"
+@pytest.mark.parametrize("space", [b"", b" "])
+def test_an_indented_line_is_joined_to_the_one_it_continues(space: bytes) -> None:
+    data = b"[22:54:04 DP28] batch, usage: 1.00," + space + b"\n                pre: 0.88, pool=3\n[22:54:05 DP28] batch\n"
     assert texts(data) == ["[22:54:04 DP28] batch, usage: 1.00, pre: 0.88, pool=3", "[22:54:05 DP28] batch"]
 
 

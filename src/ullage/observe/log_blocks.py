@@ -114,7 +114,7 @@ def _end(text: bytes, begin: int, place: int, some_are_cut: bool) -> int:
     """The end of the line, or of the last line that continues it: an indented one, or one of a record that was cut."""
     end = _line_end(text, place)
     for _ in range(_MOST_CONTINUATIONS):
-        indented = text[end - 1 : end] == b"," and _INDENTED.match(text, end + 1)
+        indented = text[end - 2 : end].rstrip(b" ").endswith(b",") and _INDENTED.match(text, end + 1)
         if not (indented or (some_are_cut and _CUT.match(text, begin, end))):
             break
         begin, end = end + 1, _line_end(text, end + 1)

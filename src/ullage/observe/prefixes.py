@@ -158,9 +158,9 @@ def _unglued(text: str) -> list[str]:
 
 def continues(previous: Stripped, text: str) -> bool:
     """An indented line after one that ends with a comma belongs to it, and any line after a cut one."""
-    return previous.partial or (previous.rest.endswith(",") and _INDENTED.match(text) is not None)
+    return previous.partial or (previous.rest.rstrip().endswith(",") and _INDENTED.match(text) is not None)
 
 
 def join(previous: Stripped, piece: Stripped) -> Stripped:
-    rest = previous.rest + piece.rest if previous.partial else f"{previous.rest} {piece.rest.strip()}"
+    rest = previous.rest + piece.rest if previous.partial else f"{previous.rest.rstrip()} {piece.rest.strip()}"
     return previous._replace(rest=rest, partial=piece.partial)
