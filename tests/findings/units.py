@@ -42,6 +42,13 @@ RESTART = (
         severity=Severity.INFO,
     ),
     Scenario(
+        fires=on_host(LAUNCH, unit=UNIT, configured=says("${FRACTION}"), edited_s_ago=600),
+        silent=on_host(LAUNCH, unit=UNIT, configured=says("${FRACTION}"), edited_s_ago=7200),
+        says=("some of its command line there is not known", "nothing that was read there differs"),
+        advice="look at what was edited",
+        severity=Severity.INFO,
+    ),
+    Scenario(
         fires=on_host(LAUNCH, unit=UNIT, edited_s_ago=600),
         silent=on_host(LAUNCH),
         says=("its command line there is not known",),

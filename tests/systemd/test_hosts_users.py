@@ -87,3 +87,20 @@ def test_a_socket_of_the_same_name_is_another_servers(shared: Machine) -> None:
     text = told(shared, user="mate")
     assert "listens on /tmp/vllm.sock, which is not there from here" in text
     assert "asked" not in shared.run("journalctl", "--unit=impostor", "--output=cat").stdout
+
+
+def test_of_flags_in_a_closed_file_nothing_is_claimed(shared: Machine) -> None:
+    """That a variable's value cannot be read is not that its flag is not set."""
+    shared.write("/etc/closed.env", "PORT=32003\nFRACTION=0.83\n", 0o600)
+    flags = "--port $PORT --mem-fraction-static ${FRACTION}"
+    shared.unit("closed.service", f"[Service]\nUser=op\nEnvironmentFile=/etc/closed.env\nExecStart={TANK} {flags}\n")
+    shared.systemctl("start", "closed.service")
+    shared.until("sh", "-c", f"tr '\\0' ' ' < /proc/{shared.show('closed.service', 'MainPID')}/cmdline | grep 0.83")
+    shared.run("sleep", "1.1")
+    shared.write("/etc/closed.env", "PORT=32003\nFRACTION=0.85\n", 0o600)
+    mine, theirs = told(shared), told(shared, user="mate")
+    shared.systemctl("stop", "closed.service")
+    assert "mem_fraction_static is 0.85 in /etc/systemd/system/closed.service" in mine
+    assert "is not set in its files" not in theirs
+    assert "/etc/closed.env (some of its command line there is not known)" in theirs
+    assert "/etc/closed.env: no permission to read it; sudo" in theirs

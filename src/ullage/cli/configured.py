@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engines import programs
-from ..evidence import CONFIGURED, Argv, Evidence
+from ..evidence import CONFIGURED, Argv, Evidence, Failure
 from ..masking import Masker
 from ..observe.host.config_files import effective_words, settings_of
 from ..observe.host.running import Running
@@ -13,16 +13,18 @@ from ..observe.host.unit_files import UnitFiles
 
 
 def configured(running: Running, files: UnitFiles, masker: Masker, *, alone: bool) -> list[Evidence]:
-    """The command that is this server's: of several that a script starts, the one with its port. `alone`: no other
-    server of its program is in the unit.
+    """The command that is this server's: of several that a script starts, the one with its port; and what of the files
+    could not be read. `alone`: no other server of its program is in the unit.
     """
     told = [_launched(item) for item in files.evidence if isinstance(item.content, Argv)]
     of_program = [item for item in told if programs.program_of(_words(item)) == running.program]
     if not alone or len(of_program) > 1:
         port = _flag(running.words or running.main.words, "--port")
         of_program = [item for item in of_program if _flag(_words(item), "--port") == port]
-    failed = [item for item in files.evidence if item.failed]
-    return [_of_interest(item, running, masker)._replace(topic=CONFIGURED) for item in of_program[:1]] or failed
+    its = [_of_interest(item, running, masker)._replace(topic=CONFIGURED) for item in of_program[:1]]
+    failed = [item for item in files.evidence if isinstance(item.content, Failure)]
+    others = {"no server"} if its else set()  # what other commands of the unit start is of no matter then
+    return [*its, *(item for item in failed if isinstance(item.content, Failure) and item.content.status not in others)]
 
 
 def _launched(item: Evidence) -> Evidence:

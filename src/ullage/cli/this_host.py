@@ -194,7 +194,8 @@ def _command_of_unit(server: _Server, unit: Sequence[Evidence]) -> list[Evidence
     files = [file for item in unit if isinstance(item.content, Unit) for file in item.content.files]
     if began is None or not files or any(file.changed_at is None or file.changed_at > began for file in files):
         return []
-    return [item._replace(topic="", remark=_OF_UNIT) for item in unit if item.topic == CONFIGURED]
+    told = [item for item in unit if item.topic == CONFIGURED and isinstance(item.content, Argv)]
+    return [item._replace(topic="", remark=_OF_UNIT) for item in told]
 
 
 def _unit(server: _Server, sources: _Sources) -> list[Evidence]:

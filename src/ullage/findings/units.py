@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ..deployment import Deployment
@@ -14,6 +15,7 @@ from .compared import NO_MATTER, of, setting_of, told, unequal
 from .unit_commands import journal_of, manager_owner, unit_command
 
 _CLOCK_SET_S = 2.0
+_VARIABLE = re.compile(r"\$(?:\{\w|\w)")
 _SINCE = "running since before the edit with"
 _Edit = tuple[str, Figure, Figure]  # a quantity, as the files say now, as the process was started
 
@@ -79,6 +81,7 @@ def _pending(server: Server, host: OnHost, edits: Sequence[_Edit], changed: Sequ
 def _touched(server: Server, host: OnHost, changed: Sequence[ConfigFile]) -> Hit:
     files = ", ".join(file.path for file in changed)
     unread = " (its command line there is not known)" if host.configured is None else ""
+    unread = " (some of its command line there is not known)" if _is_in_part(server) else unread
     unread = " (what it read of its --config file is not known)" if _has_settings_elsewhere(server) else unread
     return Hit(
         server.name,
@@ -93,9 +96,16 @@ def _edits(server: Server) -> list[_Edit]:
     host = server.host
     if host is None or host.configured is None:
         return []
-    names = [n for n in dict.fromkeys([*host.configured, *host.asked]) if n not in NO_MATTER]
+    known = host.configured if _is_in_part(server) else [*host.configured, *host.asked]
+    names = [n for n in dict.fromkeys(known) if n not in NO_MATTER]
     pairs = [(name, of(host.configured, name), _asked(server, host, name)) for name in names]
     return [(name, now, then) for name, now, then in pairs if then and unequal(now, then)]
+
+
+def _is_in_part(server: Server) -> bool:
+    """Do its files name variables whose values could not be read? They may hold any flag that is not there."""
+    commands = [item.content for item in server.evidence if isinstance(item.content, Argv) and item.topic == CONFIGURED]
+    return any(_VARIABLE.search(word) for command in commands for word in command.words)
 
 
 def _asked(server: Server, host: OnHost, name: str) -> Figure | None:
