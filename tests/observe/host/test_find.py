@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -290,3 +291,30 @@ def test_the_real_router(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait(20)
+
+
+def test_a_server_that_was_called_by_another_name(actors: Stage) -> None:
+    line = f"exec -a prod-llm {PYTHON} -m sglang.launch_server --model-path m --port {(port := free_port())}"
+    process = actors.start(["bash", "-c", line], part={"ports": [["127.0.0.1", port]]})
+    server = the_one(process)
+    assert server.program == "SGLang"
+    assert server.main.words == (os.path.realpath(PYTHON), *line.split()[4:])
+    assert server.urls == (f"http://127.0.0.1:{port}",)
+    assert server.remarks == ()
+
+
+def test_a_program_that_was_replaced_under_a_server(actors: Stage) -> None:
+    """As an upgrade does: what runs is not what the next start would run."""
+    program = actors.folder / "llama-server"
+    shutil.copy("/bin/sleep", program)
+    process = subprocess.Popen([program, "60"])
+    try:
+        (before,) = running(find_servers(programs), process)
+        shutil.copy("/bin/true", actors.folder / "new")
+        (actors.folder / "new").replace(program)
+        (after,) = running(find_servers(programs), process)
+    finally:
+        process.kill()
+        process.wait()
+    said = f"{program} was removed or replaced since it started: it runs on with the old one"
+    assert (said in before.remarks, said in after.remarks) == (False, True)

@@ -83,3 +83,9 @@ def test_a_closed_output(actors: Stage) -> None:
     process = actors.start(["bash", "-c", f"exec {' '.join(WORDS)} >&-"])
     wait_for(lambda: not os.path.lexists(f"/proc/{process.pid}/fd/1"))
     assert the_one(process).output.kind == "unknown"
+
+
+def test_one_that_is_closed_writes_nowhere(actors: Stage) -> None:
+    command = ["bash", "-c", f"exec {' '.join(WORDS)} 0</dev/null 1>&- 2>/dev/null"]
+    server = the_one(actors.start(command))
+    assert server.output == Output("unknown", remark="nothing, for it is closed")

@@ -89,9 +89,9 @@ def _title(words: Sequence[str], title: str, masker: Masker) -> str:
 
 
 def _output(output: Output, masker: Masker) -> str:
-    words = {"journal": "the journal", "null": "/dev/null", "unknown": ""}
+    words = {"journal": "the journal", "null": "/dev/null", "unknown": masker.text(output.path)}
     told = words.get(output.kind, masker.text(output.path) or f"a {output.kind}")
-    return f"{told} ({output.remark})" if output.remark else told
+    return f"{told} ({output.remark})" if told and output.remark else told or output.remark
 
 
 def _hosts() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from .environment import variables
 from .families import Family, families
 from .net_tables import Socket, listening, network_of
 from .output import output_of
-from .proc import Table, processes, started_at, whole
+from .proc import Table, link, processes, started_at, whole
 from .reach import reached
 from .rights import hidden, sudo, unreadable
 from .running import Embedded, Found, Leftover, Proc, Running, Unreadable
@@ -22,6 +22,7 @@ from .sockets import listens_of
 
 _GUESSED = "its sockets are not readable: the port is taken from its flags"
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[\d.]*\w?$")  # that runs what an engine forks and spawns
+_DELETED = " (deleted)"  # what the kernel puts behind the name of a file that is no more
 _NO_TABLES = "the tables of its network are not readable: where it listens is not known"
 
 
@@ -90,8 +91,9 @@ class _Candidates(NamedTuple):
 def _candidates(programs: Programs, proc: str) -> _Candidates:
     found = _Candidates(0, {}, {}, set())
     seen = 0
-    for pid, words in processes(proc):
+    for pid, told in processes(proc):
         seen += 1
+        words = _called(programs, proc, pid, told)
         if program := programs.command_of(words)[0]:
             found.servers[pid] = (program, words)
         elif words and (program := programs.title_of(words[0])):
@@ -101,12 +103,25 @@ def _candidates(programs: Programs, proc: str) -> _Candidates:
     return found._replace(seen=seen)
 
 
+def _called(programs: Programs, proc: str, pid: int, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Its command line, with the program that really runs where it was called by another name (`exec -a NAME`,
+    `ExecStart=@`), as far as that may be read.
+    """
+    if len(words) < 2 or _PYTHON.match(words[0]) or programs.command_of(words)[0]:
+        return words
+    really = (link(f"{proc}/{pid}/exe").removesuffix(_DELETED), *words[1:])
+    return really if programs.command_of(really)[0] else words
+
+
 def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | None:
     """None where it has ended, or its pid is another program's by now."""
     main = whole(host.proc, family.main)
-    if main is None or host.programs.command_of(main.words)[0] != family.program:
+    words = _called(host.programs, host.proc, main.pid, main.words) if main else ()
+    if main is None or host.programs.command_of(words)[0] != family.program:
         return None
-    main = main._replace(environment=variables(host.proc, main.pid, host.programs.environment_of(family.program)))
+    main = main._replace(
+        words=words, environment=variables(host.proc, main.pid, host.programs.environment_of(family.program))
+    )
     members = tuple(member for pid in family.members if (member := whole(host.proc, pid)))
     stated, remark = _stated(host, main, family.program)
     head = host.programs.command_of(stated)[1]
@@ -119,7 +134,7 @@ def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | No
         main,
         members,
         output=output,
-        remarks=tuple(filter(None, (remark, _of_settings(settings, edited=edited)))),
+        remarks=tuple(filter(None, (remark, _of_program(host.proc, main), _of_settings(settings, edited=edited)))),
         words=merged,
         errors=errors if errors != output else None,
         foreign=network_of(host.proc, main.pid) not in (0, network_of(host.proc, "self")),
@@ -169,6 +184,12 @@ def _sockets(host: _Host, pid: int, network: int) -> tuple[Socket, ...]:
     if network not in host.sockets:
         host.sockets[network] = listening(host.proc, pid)
     return host.sockets[network]
+
+
+def _of_program(proc: str, main: Proc) -> str:
+    program = link(f"{proc}/{main.pid}/exe")
+    name = program.removesuffix(_DELETED)
+    return f"{name} was removed or replaced since it started: it runs on with the old one" if name != program else ""
 
 
 def _of_settings(settings: Settings, *, edited: bool) -> str:

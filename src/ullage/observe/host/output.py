@@ -11,19 +11,29 @@ from .proc import Table, link, read, split
 from .reach import from_here
 from .running import Output, Proc
 
+_HIDDEN = "what is not for this user to know"
+
 
 def output_of(proc: str, main: Proc, table: Table, stream: int = 1) -> Output:
     """`stream`: 1 for the standard output, 2 for the standard error."""
     path = f"{proc}/{main.pid}/fd/{stream}"
     target = link(path)
     if not target:
-        return Output("unknown", remark="it is not readable")
+        return Output("unknown", remark="nothing, for it is closed" if is_closed(proc, main.pid, stream) else _HIDDEN)
     if target.startswith("socket:["):
         journal = _is_journals(proc, main, path)
         return Output("journal") if journal else Output("unknown", remark="a socket, and not the journal's")
     if target.startswith("pipe:["):
         return _through_pipe(proc, main, target, table)
     return _of_file(proc, main, path, target)
+
+
+def is_closed(proc: str, pid: int, stream: int) -> bool:
+    """It may be looked at, and has closed that."""
+    try:
+        return str(stream) not in os.listdir(f"{proc}/{pid}/fd")
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
 
 
 def _of_file(proc: str, main: Proc, path: str, target: str) -> Output:

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 
+from .output import is_closed
 from .proc import link
 from .running import Running, Unreadable
 
@@ -31,20 +32,12 @@ def unreadable(proc: str, running: Running, fix: str, *, lost: bool) -> list[Unr
         lines.append(Unreadable(f"the flags and the environment of {name}", title, advice))
     missing = ["environment"] if main.environment is None and not lost else []
     missing += [] if main.cwd else ["working directory"]
-    missing += [] if link(f"{proc}/{main.pid}/fd/1") or _has_no_files(proc, main.pid) else ["sockets, output"]
+    missing += [] if link(f"{proc}/{main.pid}/fd/1") or is_closed(proc, main.pid, 1) else ["sockets, output"]
     if missing:
         foreign = main.uid != os.geteuid()
         reason = f"it belongs to another user ({main.user})" if foreign else "it is closed even to its own user"
         lines.append(Unreadable(f"{', '.join(missing)} of {name}", reason, fix))
     return lines
-
-
-def _has_no_files(proc: str, pid: int) -> bool:
-    """It may be looked at, and has closed its output."""
-    try:
-        return "1" not in os.listdir(f"{proc}/{pid}/fd")
-    except OSError as error:
-        return isinstance(error, FileNotFoundError)
 
 
 def hidden(proc: str, fix: str) -> tuple[Unreadable, ...]:
