@@ -287,6 +287,7 @@ def test_a_unit_that_was_edited_says_what_the_next_start_would_have(host: Machin
     assert argvs(host, "tank.service")[0][1] == after
     paths = [file.path for file in told(host, "tank.service").files]
     assert paths == ["/etc/systemd/system/tank.service", "/etc/systemd/system/tank.service.d/new.conf"]
+    host.systemctl("stop", "tank.service")
 
 
 def test_config_files_that_the_command_names_decide_too(host: Machine) -> None:
@@ -358,3 +359,12 @@ def test_a_unit_that_is_gone_or_masked(host: Machine) -> None:
     host.run("ln", "-s", "/dev/null", "/etc/systemd/system/masked.service")
     assert [f.status for f in failures(told(host, "masked.service").evidence).values()] == ["masked"]
     assert [f.status for f in failures(told(host, "gone.service").evidence).values()] == ["missing"]
+
+
+def test_flags_that_a_script_only_hands_on_stand_in_the_unit(host: Machine) -> None:
+    host.write("/srv/llm/run", '#!/bin/sh\nexec "$@"\n', 0o755)
+    host.unit("handed.service", service(f"ExecStart=/srv/llm/run {DUMP} --tp 2"))
+    ((words, _),) = started(host, "handed.service")
+    ((place, argv),) = argvs(host, "handed.service")
+    assert list(argv.words[-len(words) :]) == words
+    assert place == "/etc/systemd/system/handed.service"

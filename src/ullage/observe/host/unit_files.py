@@ -172,10 +172,12 @@ class _Reader:
         found, sourced = script_commands(script, known, folder, self.commands)
         for path in [*([script.path] if script.path else []), *sourced]:
             self._add(path)
+        alone = script_commands(script._replace(arguments=()), known, folder, self.commands)[0]
+        place = script.path if script.path and (alone or not found) else line.path  # one that runs what it is given
         for command in found:
-            yield self._found(script.path or line.path, command.words, {**environment, **command.environment})
+            yield self._found(place, command.words, {**environment, **command.environment})
         if not found:
-            yield self._failure(script.path or line.path, Failure("no server", "the script names no server to start"))
+            yield self._failure(place, Failure("no server", "the script names no server to start"))
 
     def _words(self, value: str, known: Mapping[str, str]) -> Iterator[list[str]]:
         plain = Masker().environment(known)  # a secret's own name masks it, which that of a flag may not
