@@ -148,7 +148,8 @@ def test_glued_records_are_told_apart() -> None:
 
 @pytest.mark.parametrize("space", [b"", b" "])
 def test_an_indented_line_is_joined_to_the_one_it_continues(space: bytes) -> None:
-    data = b"[22:54:04 DP28] batch, usage: 1.00," + space + b"\n                pre: 0.88, pool=3\n[22:54:05 DP28] batch\n"
+    first, second = b"[22:54:04 DP28] batch, usage: 1.00," + space, b"                pre: 0.88, pool=3"
+    data = b"\n".join((first, second, b"[22:54:05 DP28] batch\n"))
     assert texts(data) == ["[22:54:04 DP28] batch, usage: 1.00, pre: 0.88, pool=3", "[22:54:05 DP28] batch"]
 
 
