@@ -47,14 +47,14 @@ NOT_COMPARED = (
             intended("--mem-fraction-static 0.85", URL),
         ),
         says=("nothing that was read states what it runs with: mem_fraction_static (0.85)",),
-        advice="add its start-up log",
+        advice="add its whole start-up log",
         severity=Severity.INFO,
     ),
     Scenario(
         fires=(log("v.log", *vllm_start(90_000, 11.0)), intended("--max-num-seqs 64", "v.log")),
         silent=(log("v.log", *vllm_start(90_000, 11.0, max_num_seqs=64)), intended("--max-num-seqs 64", "v.log")),
         says=("max_num_seqs (64)",),
-        advice="add its start-up log",
+        advice="add its whole start-up log",
         severity=Severity.INFO,
     ),
 )

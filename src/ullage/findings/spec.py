@@ -47,7 +47,7 @@ def spec_not_compared(deployment: Deployment) -> Iterator[Hit]:
                 server.name,
                 f"not compared, for nothing that was read states what it runs with: {names}",
                 tuple(stated for _, stated in unknown),
-                "add its start-up log as a target",
+                "add its whole start-up log as a target",
             )
 
 
