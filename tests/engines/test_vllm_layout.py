@@ -8,9 +8,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ullage.capacity.demand import Together
 from ullage.engines.version import Release
 from ullage.engines.vllm.families import Family, Layers, family_of
-from ullage.engines.vllm.groups import Layout, deepseek_v4, full_group, one_group, with_states, with_windows
+from ullage.engines.vllm.groups import (
+    Layout,
+    deepseek_v4,
+    full_group,
+    one_group,
+    window_group,
+    with_states,
+    with_windows,
+)
 from ullage.engines.vllm.layout import Decision, Stated, decide
 from ullage.engines.vllm.size import printed_tokens
 
@@ -138,6 +147,59 @@ def test_a_log_tells_windows_of_a_known_length_where_the_pool_is_printed_over_th
     assert not decided.proven or decided.layout is None
 
 
+@st.composite
+def windowed(draw: st.DrawFn) -> Pool:
+    """All layers with one window, as Mistral 7B v0.1 and Phi-3 mini have them."""
+    length, batched = draw(LENGTHS), draw(st.sampled_from([1024, 2048, 8192]))
+    release, window = draw(st.sampled_from([OLD, NEW])), draw(st.sampled_from([2047, 4096, 262_144]))
+    flight = batched if release == OLD else 2 * batched
+    groups = [Together((window_group(window, 16, tokens),)) for tokens in (flight, 1)]
+    layout = Layout("one window", *groups)
+    request, full = layout.blocks(length), -(-length // 16)
+    assume(request - full not in (-1, 0))  # as a group without a window takes, or nearly
+    pool = draw(st.integers(request // 2, 400 * request))
+    return Pool(layout, 1, pool, 16, length, batched, release, Family(Layers.PLAIN, window))
+
+
+def curve(layout: Layout, length: int) -> list[int]:
+    return [layout.blocks(max(1, length * part // 10)) for part in range(1, 11)]
+
+
+@given(windowed())
+def test_the_page_tells_a_window_in_all_layers(pool: Pool) -> None:
+    """Exactly where the model's window is known; never with fewer blocks where it is not."""
+    known = decide(pool.paged())
+    assert known.layout is not None
+    assert known.proven
+    assert curve(known.layout, pool.length) == curve(pool.layout, pool.length)
+    for family in (None, Family(Layers.PLAIN)):
+        blind = decide(pool._replace(family=family).paged())
+        assert blind.request_blocks == pool.request
+        assert blind.layout is None or at_most(blind, pool)
+
+
+@given(windowed())
+def test_a_log_tells_a_window_in_all_layers_where_all_blocks_are_printed(pool: Pool) -> None:
+    """Until 0.20.2; but where the concurrency is so small that rounding hides one block."""
+    for family in (pool.family, Family(Layers.PLAIN)):
+        decided = decide(pool._replace(family=family).printed())
+        if pool.release == OLD and decided.layout is not None:
+            assert decided.blocks == pool.blocks
+            assert at_most(decided, pool) or pool.blocks / (pool.request - 1) <= pool.blocks / pool.request + 0.026
+
+
+@given(windowed())
+def test_a_later_log_tells_it_by_the_window_of_the_model(pool: Pool) -> None:
+    decided = decide(pool.printed())
+    if pool.release != NEW or not pool.printed().printed:
+        return
+    assert decided.layout is not None
+    assert decided.blocks is not None
+    assert curve(decided.layout, pool.length) == curve(pool.layout, pool.length)
+    assert abs(decided.blocks - pool.blocks) <= 1
+    assert not decided.proven
+
+
 @pytest.mark.parametrize(
     ("name", "layers"),
     {
@@ -206,3 +268,17 @@ def test_a_log_tells_windows_of_a_known_length_where_the_pool_is_printed_over_th
 def test_families_by_name(name: str, layers: Layers | None) -> None:
     found = family_of(name)
     assert (found and found.layers) == layers
+
+
+@pytest.mark.parametrize(
+    ("names", "window"),
+    [
+        (("Phi3ForCausalLM", "microsoft/Phi-3-mini-4k-instruct"), 2047),
+        (("MistralForCausalLM", "mistralai/Mistral-7B-Instruct-v0.1"), 4096),
+        (("HuggingFaceH4/zephyr-7b-beta",), 4096),
+        (("MistralForCausalLM", "mistralai/Mistral-7B-Instruct-v0.3"), None),
+        (("Phi3ForCausalLM", "microsoft/phi-4"), None),
+    ],
+)
+def test_a_window_in_all_layers_by_the_name_of_the_model(names: tuple[str, ...], window: int | None) -> None:
+    assert family_of(*names) == Family(Layers.PLAIN, window)

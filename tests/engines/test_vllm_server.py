@@ -236,7 +236,6 @@ def test_deepseek_v4_is_told_by_name_and_ratio_whatever_block_the_page_states() 
     ("model", "tokens", "concurrency", "length", "version"),
     [
         ("openai/whisper-large-v3", 33_216, 26.62, 448, "0.15.1"),  # the encoder's tokens take blocks too
-        ("microsoft/Phi-3-mini-4k-instruct", 35_648, 8.67, 4_096, "0.19.1"),  # all its layers have a window
         ("my-finetune", 33_216, 26.62, 448, "0.22.0"),
     ],
 )
@@ -247,6 +246,34 @@ def test_no_more_full_length_requests_are_told_than_the_engine_states(
     assert found.figures["kv_cache_size_tokens"].value == tokens
     assert admits(found, length) == (int(concurrency),) * 3
     assert total_context(found).number <= concurrency * length
+
+
+def test_a_window_in_all_layers_takes_one_block_more_than_the_tokens() -> None:
+    """Pool 35,648 / 16 = 2,228 blocks; a request ceil(min(2,046 + 2,048, 4,096) / 16) + 1 = 257, which is 8.67 times;
+    once its prompt is done it keeps 2,047 tokens.
+    """
+    start = vllm_start(35_648, 8.67, length=4_096, model="microsoft/Phi-3-mini-4k-instruct", version="0.19.1")
+    found = server(log("vllm.log", *start))
+    assert {n: found.figures[n].value for n in ("num_gpu_blocks", "blocks_per_full_request", "pool_tokens")} == {
+        "num_gpu_blocks": 2_228,
+        "blocks_per_full_request": 257,
+        "pool_tokens": 35_648,
+    }
+    assert admits(found, 4_096) == (8, 8, (2_227 - 257) // 129 + 1)
+    assert admits(found, 1_000)[0] == 2_227 // 64
+    assert total_context(found).number <= 8.67 * 4_096
+    assert "kv_cache_size_meaning" not in found.figures
+    assert any(note.startswith("a request takes 1 block whatever") for note in found.notes)
+
+
+def test_a_short_window_in_all_layers_bounds_what_a_request_takes() -> None:
+    """4,095 + 2,048 tokens of 32,768 are held at most: 385 blocks."""
+    start = vllm_start(61_600, 10.0, length=32_768, model="mistralai/Mistral-7B-Instruct-v0.1", version="0.19.1")
+    found = server(log("vllm.log", *start))
+    assert found.figures["blocks_per_full_request"].value == 385
+    assert found.figures["fixed_blocks_per_request"].value == 385
+    assert admits(found, 32_768)[0] == 3_849 // 385
+    assert admits(found, 1_000)[0] == 3_849 // 64
 
 
 @pytest.mark.parametrize(("draft", "cached", "states"), [(0, False, 3), (0, True, 6), (3, False, 12), (2, True, 12)])

@@ -55,7 +55,7 @@ def total_context(joined: Joined, decision: Decision) -> Figure:
     """Tokens that full-length requests hold together, over all engines; of one group of layers all its blocks hold."""
     engines, size, length = engines_of(joined), kv_blocks(joined, decision), joined.effective.get("max_model_len")
     layout = decision.layout
-    if layout is not None and size.known and len(layout.asked.groups) == 1:
+    if layout is not None and size.known and layout.is_plain:
         slope = layout.asked.groups[0].per_token
         tokens = int(size.count / slope) * engines
         return derived("total_context_tokens", tokens, "tokens", (size,), _over(engines, "blocks x tokens of a block"))
@@ -79,9 +79,12 @@ def _printed(joined: Joined, decision: Decision) -> dict[str, Figure]:
     printed, stated = joined.effective.get("kv_cache_size_tokens"), stated_of(joined)
     if printed is None:
         return {}
+    one = decision.layout is not None and len(decision.layout.asked.groups) == 1
+    if one and (stated.is_divided or decision.blocks == printed.count // (stated.block * stated.parallel)):
+        return {}  # all that the blocks hold
     if stated.is_divided:
         meaning, note = "pool / groups", "builds before 0.20.2 divide the pool by the groups of layers"
-    elif stated.length and (decision.layout is None or len(decision.layout.asked.groups) > 1):
+    elif stated.length and (decision.layout is None or not decision.layout.is_plain):
         meaning, note = "concurrency x max_model_len", f"it is what requests of {stated.length:,} tokens would hold"
     else:
         return {}
@@ -94,7 +97,8 @@ def cost_note(figures: Mapping[str, Figure]) -> str:
     if fixed is None or slope is None or not fixed.number:
         return ""
     growth = f"one more for every {1 / slope.number:,.0f} tokens" if slope.number else "no more for its tokens"
-    told = f"a request takes up to {fixed.count:,} blocks whatever its length, and {growth}"
+    blocks = "1 block" if fixed.count == 1 else f"up to {fixed.count:,} blocks"
+    told = f"a request takes {blocks} whatever its length, and {growth}"
     if size is None:
         return told
     each = slope.number * size.number / 1024

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Layers(Enum):
-    PLAIN = "one kind of layer"
+    PLAIN = "one kind of layer"  # full attention, or all with one window
     WINDOWS = "full attention and windows"
     STATES = "attention and recurrent states"
     DEEPSEEK_V4 = "DeepSeek-V4"
@@ -51,10 +51,15 @@ _FAMILIES: tuple[tuple[str, Family], ...] = (
         Family(Layers.PLAIN),
     ),
 )
+_ALL_WINDOWS = (  # by the model's name, for the architecture is that of models without windows too
+    (re.compile(r"mistral-?7b-(?:instruct-)?v0[._-]?1(?!\d)|zephyr-7b", re.IGNORECASE), Family(Layers.PLAIN, 4096)),
+    (re.compile(r"phi-?3-(?:mini|medium)-4k", re.IGNORECASE), Family(Layers.PLAIN, 2047)),
+)
 _PATTERNS = [(re.compile(pattern, re.IGNORECASE), family) for pattern, family in _FAMILIES]
 
 
 def family_of(*names: str) -> Family | None:
     """By the architecture or the model's name; the first that says something. A draft model's layers are not in it."""
     words = [name.rstrip("/").rsplit("/", 1)[-1] for name in names]
-    return next((family for word in words for pattern, family in _PATTERNS if pattern.search(word)), None)
+    patterns = [(words, _ALL_WINDOWS), *(((word,), _PATTERNS) for word in words)]
+    return next((f for told, kinds in patterns for pattern, f in kinds if any(map(pattern.search, told))), None)

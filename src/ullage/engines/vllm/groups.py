@@ -4,7 +4,7 @@ Layers of one kind form groups of equal size, whose pages lie side by side in a 
 time (v1/core/kv_cache_utils.py, kv_cache_interface.py). Blocks of one request at a length, per group:
 
     full attention, MLA   ceil(ceil(tokens / context_parallel) / block)
-    sliding window W      ceil(min(W - 1 + in flight, tokens) / block) + 1
+    sliding window W      ceil(min(W - 1 + in flight, tokens) / block) + 1 (SlidingWindowSpec; also as the only group)
     recurrent state       1 (2 where prefixes are cached), and the speculative ones
 
 "In flight" is what one request may have scheduled and not settled: max_num_batched_tokens up to 0.25, as many for each
@@ -42,6 +42,12 @@ class Layout:
         return sum(group.units(tokens) for group in self.asked.groups)
 
     @property
+    def is_plain(self) -> bool:
+        """One group, in which requests hold their tokens and no more: blocks x tokens of a block are what it holds."""
+        first, *others = self.asked.groups
+        return not others and first.window is None and not first.fixed
+
+    @property
     def slope(self) -> Fraction:
         """Blocks for each token of a long request: of the groups without a window."""
         return sum((Fraction(group.per_token) for group in self.asked.groups if group.window is None), Fraction(0))
@@ -58,6 +64,14 @@ def one_group(block: int, *, parallel: int = 1, shares: bool = False, draft: int
     """A model whose layers are all of one kind. `parallel`: ranks that share out the tokens (DCP x PCP)."""
     group = full_group(block, parallel=parallel, shares=shares, draft=draft)
     return Layout("one group of layers", Together((group,)), Together((group,)))
+
+
+def one_window(block: int, asked: int | None, held: int | None, *, draft: int = 0) -> Layout:
+    """A model whose layers all have the same window. `asked`: tokens of a request that are held at most, with a batch
+    in flight; `held`: those of one that generates. None: all of its tokens.
+    """
+    groups = [Together((Demand(Fraction(1, block), 1, window=tokens, draft=draft),)) for tokens in (asked, held)]
+    return Layout("one group of layers, with a window", *groups)
 
 
 def with_states(full: Demand, states: int) -> Layout:

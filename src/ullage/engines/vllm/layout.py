@@ -7,7 +7,7 @@ number of blocks that one such request takes, which tells one group from several
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..version import Release
@@ -19,9 +19,11 @@ from .groups import (
     divided_solutions,
     full_group,
     one_group,
+    one_window,
     solved,
     state_solutions,
     states_of_a_group,
+    window_group,
     window_solutions,
     with_states,
 )
@@ -106,6 +108,8 @@ def _by_blocks(stated: Stated, length: int) -> Decision:
         why = f"{blocks:,} blocks for {length:,} tokens, as {layout.kind} would take"
         known = len(stated.request_blocks) == 1 and (stated.family is not None or len(layout.asked.groups) == 1)
         return Decision(layout, stated.blocks, blocks, known, why)
+    if not found and (windowed := _one_window(stated, length)) is not None:
+        return windowed
     most = stated.request_blocks[-1]
     return Decision(
         None,
@@ -133,6 +137,25 @@ def _candidates(stated: Stated, length: int, blocks: int) -> Iterator[Layout]:
         yield from solved(full, stated.block, length, blocks, stated.in_flight or (length,), window)
 
 
+def _one_window(stated: Stated, length: int) -> Decision | None:
+    """Of one group where a request takes one block more than its tokens do, or fewer than they do. The most blocks that
+    the rounding leaves open.
+    """
+    full, most = -(-length // stated.block), max(stated.request_blocks, default=0)
+    plain = stated.family is not None and stated.family.layers is Layers.PLAIN
+    if stated.parallel > 1 or stated.enlarged_block or most < 2 or not (most == full + 1 or (plain and most < full - 1)):
+        return None
+    window = stated.family.window if stated.family else None
+    asked = (most - 1) * stated.block if most <= full else None
+    held = window or (asked - min(stated.in_flight) + 1 if asked and stated.in_flight else asked)
+    layout = one_window(stated.block, asked, held and max(held, stated.block), draft=stated.draft)
+    why = f"{most:,} blocks for {length:,} tokens, as {layout.kind} would take"
+    told = most > full or any(
+        window_group(window, stated.block, flight).units(length) == most for flight in stated.in_flight if window
+    )
+    return Decision(layout, stated.blocks, most, plain and told and len(stated.request_blocks) == 1, why)
+
+
 def _agree(layouts: list[Layout], length: int) -> bool:
     """Do they hold the same at every length? Layouts with other states for another rounding do not."""
     probes = [max(1, length * part // 16) for part in range(1, 17)]
@@ -149,6 +172,8 @@ def _by_tokens(stated: Stated, printed: int, length: int) -> Decision:
     divided_would_show = stated.release is not None and stated.release < TOKENS_ARE_CONCURRENCY
     if stated.enlarged_block:
         return _states(stated, printed, length)
+    if layers is Layers.PLAIN and (windowed := _all_windows(stated, printed, length)) is not None:
+        return windowed
     if not stated.is_divided and (layers is Layers.PLAIN or (divided_would_show and layers is not Layers.WINDOWS)):
         return _plain(stated, printed, length, divided_would_show)
     if layers is Layers.STATES:
@@ -191,6 +216,29 @@ def _windows(stated: Stated, window: int, printed: int, length: int) -> Decision
             why = f"{layout.kind}: the only number that gives the printed figures"
             return Decision(layout, pool, layout.blocks(length), False, why)
     return _bounded()
+
+
+def _all_windows(stated: Stated, printed: int, length: int) -> Decision | None:
+    """One group of a window: builds before 0.20.2 print all its blocks, and the concurrency tells those of a request.
+    Later ones print the concurrency again, so that the model's window has to be known.
+    """
+    whole = printed // (stated.block * stated.parallel)
+    if stated.is_divided or (stated.release is not None and stated.release < TOKENS_ARE_CONCURRENCY):
+        takes_less = whole / -(-length // (stated.block * stated.parallel)) <= (stated.concurrency or 0.0) + _ROUGHLY
+        one = not stated.is_divided and takes_less
+        return None if one else _one_window(replace(stated, blocks=whole), length)
+    window = stated.family.window if stated.family else None
+    if window is None or stated.parallel > 1:
+        return None
+    if not stated.in_flight and window < length:
+        return _bounded()
+    asked = window - 1 + (stated.in_flight or (length,))[0]
+    layout = one_window(stated.block, asked if asked < length else None, window, draft=stated.draft)
+    request = layout.blocks(length)
+    pool = -(-printed * request // length)
+    return Decision(
+        layout, pool if stated.release else min(pool, whole), request, False, f"{layout.kind}, by the model"
+    )
 
 
 def _plain(stated: Stated, printed: int, length: int, agrees: bool) -> Decision:
