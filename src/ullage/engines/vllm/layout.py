@@ -143,7 +143,12 @@ def _one_window(stated: Stated, length: int) -> Decision | None:
     """
     full, most = -(-length // stated.block), max(stated.request_blocks, default=0)
     plain = stated.family is not None and stated.family.layers is Layers.PLAIN
-    if stated.parallel > 1 or stated.enlarged_block or most < 2 or not (most == full + 1 or (plain and most < full - 1)):
+    if (
+        stated.parallel > 1
+        or stated.enlarged_block
+        or most < 2
+        or not (most == full + 1 or (plain and most < full - 1))
+    ):
         return None
     window = stated.family.window if stated.family else None
     asked = (most - 1) * stated.block if most <= full else None
