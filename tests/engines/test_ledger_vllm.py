@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.evidence import log, vllm_start
 from ullage.engines.ledger import Account, accounts_of
 from ullage.engines.read import read
+from ullage.engines.vllm.ledger import graphs_inside
 from ullage.evidence import Evidence
 from ullage.units import GIB
 
@@ -14,8 +17,9 @@ LEDGER = (
     "Free memory on device ({}/44.42 GiB) on startup. Desired GPU memory utilization is (0.9, 39.98 GiB). Actual usage"
     " is 27.72 GiB for weight, 1.4 GiB for peak activation, 0.21 GiB for non-torch memory, and 3.45 GiB for CUDAGraph"
     " memory. Replace gpu_memory_utilization config with `--kv-cache-memory={}` to fit into requested memory, or"
-    " `--kv-cache-memory=1` to fully utilize gpu memory. Current kv cache memory in use is 11435450368 bytes."
+    " `--kv-cache-memory=1` to fully utilize gpu memory. Current kv cache memory in use is {} bytes."
 )
+HELD = 11_435_450_368  # 39.98 - 27.72 - 1.4 - 0.21 GiB: all that the share leaves
 
 
 def account(item: Evidence, margin: int = GIB) -> Account:
@@ -24,10 +28,15 @@ def account(item: Evidence, margin: int = GIB) -> Account:
 
 
 def started(
-    *lines: str, version: str, free: str = "43.93", suggested: int = 7_000_000_000, batched: int | None = None
+    *lines: str,
+    version: str,
+    free: str = "43.93",
+    suggested: int = 7_000_000_000,
+    held: int = HELD,
+    batched: int | None = None,
 ) -> Evidence:
     given: dict[str, Any] = {"max_num_batched_tokens": batched} if batched else {}
-    every = (LEDGER.format(free, suggested), *lines)
+    every = (LEDGER.format(free, suggested, held), *lines)
     return log("vllm.log", *vllm_start(238_208, 29.08, *every, version=version, **given))
 
 
@@ -51,13 +60,25 @@ def test_the_one_line_summary_is_a_whole_ledger() -> None:
     assert led.unaccounted.least <= 0 <= led.unaccounted.most
     kv = led.part("KV cache")
     assert kv is not None
-    assert kv.size.value == 11_435_450_368
+    assert kv.size.value == HELD
 
 
-def test_graphs_are_outside_the_share_before_0_20_and_inside_since() -> None:
-    before, since = (account(started(version=version)) for version in ("0.19.1", "0.20.0"))
-    names = "left by --gpu-memory-utilization"
-    assert in_gib(since)[names] - in_gib(before)[names] == 3.45
+@pytest.mark.parametrize("version", ["0.11.0", "0.19.1", "0.20.0", "0.29.0"])
+def test_the_cache_tells_whether_graphs_are_inside_the_share_whatever_the_version(version: str) -> None:
+    """The share leaves 10.65 GiB for the cache where they are outside of it, and 3.45 less where they are inside."""
+    name, graphs = "left by --gpu-memory-utilization", round(3.45 * GIB)
+    outside, inside = (account(started(version=version, held=held)) for held in (HELD, HELD - graphs))
+    assert round(in_gib(inside)[name] - in_gib(outside)[name], 2) == 3.45
+    for found in (outside, inside):
+        assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def test_graphs_are_outside_the_share_before_0_20_and_inside_since_where_no_line_tells_the_cache() -> None:
+    for version, inside in (("0.19.1", False), ("0.20.0", True)):
+        line = LEDGER.format("43.93", 7_000_000_000, 1).split(" Current kv")[0]
+        start = vllm_start(238_208, 29.08, line, version=version)
+        figures = {n: f for n, f in account(log("vllm.log", *start)).server.figures.items() if f.known}
+        assert graphs_inside(figures) == inside
 
 
 def test_the_kv_cache_by_the_formula_is_the_one_that_is_stated() -> None:
@@ -252,14 +273,14 @@ def test_the_pool_of_the_highest_share_is_told_in_bytes() -> None:
     assert found.tap.best is not None
     [said] = [line for line in found.tap.says if line.startswith("--kv-cache-memory-bytes")]
     more = (found.tap.best.value - 0.9) * found.ledgers[0].whole.number
-    assert int(said.split()[1]) == int(11_435_450_368 + more)
+    assert int(said.split()[1]) == int(HELD + more)
 
 
 def test_half_the_token_budget_is_told_in_tokens() -> None:
     found = account(started(version="0.11.0", batched=8192))
     [way] = [way for way in found.tap.ways if "--max-num-batched-tokens 4096" in way.what]
     assert way.worth is not None
-    assert abs(way.worth.number - 0.7 * GIB / (11_435_450_368 / 238_208)) < 2
+    assert abs(way.worth.number - 0.7 * GIB / (HELD / 238_208)) < 2
     assert way.by == "at the same share"
     [graphs] = [way for way in found.tap.ways if "graph" in way.what]
     assert graphs.by == "by a higher share"

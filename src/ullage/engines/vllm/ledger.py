@@ -15,6 +15,7 @@ from dataclasses import replace
 from ...capacity.ledger import Ledger, Part, ledger
 from ...capacity.ledger_sums import in_bytes, less, times
 from ...figure import Figure, missing
+from ...units import GIB
 from ..ledger_claims import gpus_of
 from ..server import Server
 from ..version import release_of
@@ -149,14 +150,15 @@ def _inside_by_sum(figures: Figures) -> bool | None:
     (it is off, or the line is cut away), by what they took. None where a term is not known.
     """
     model = ["consumed_gib"] if "consumed_gib" in figures else ["weights_gib", "non_torch_gib"]
-    names = ("budget_gib", "available_kv_gib", "peak_activation_gib", *model)
+    names = ("budget_gib", "peak_activation_gib", *model)
     graphs = figures.get("estimated_cudagraph_gib") or figures.get("graph_gib")
-    if graphs is None or not all(name in figures for name in names) or "kv_cache_memory_bytes" in figures:
+    pool = _size(figures, "available_kv_gib", "available") or _size(figures, "kv_bytes", "available")
+    if graphs is None or pool is None or not all(name in figures for name in names):
         return None
-    budget, pool, *rest = (float(figures[name].number) for name in names)
-    if graphs.number < _TELLING_GIB:
+    if graphs.number < _TELLING_GIB or "kv_cache_memory_bytes" in figures:
         return None
-    left = budget - sum(rest) - pool
+    budget, *rest = (float(figures[name].number) for name in names)
+    left = budget - sum(rest) - pool.number / GIB
     return abs(left - graphs.number) < abs(left)
 
 
