@@ -12,6 +12,7 @@ SHORT = (
     " larger than the available KV cache memory (1.5 GiB). Based on the available memory, the estimated maximum model"
     " length is 12288. Try increasing `gpu_memory_utilization`."
 )
+CUT = SHORT.split(". Based on")[0]
 OLD = (
     f"{ERROR}The model's max seq len (8192) is larger than the maximum number of tokens that can be stored in KV cache"
     " (6048)."
@@ -51,6 +52,26 @@ REFUSED = (
         silent=(refused(SHORT.format("4.0"), *UP),),  # the next start came up
         says=("32,768 tokens needs 4.00 GiB", "1.50 GiB are there", "2.50 GiB, 20,480 tokens short"),
         advice="--max-model-len 12288",
+        severity=Severity.ERROR,
+    ),
+    Scenario(  # the line is cut: 32,768 x 1.495 / 4.005, in whole blocks
+        fires=(refused(CUT.format("4.0")),),
+        silent=(refused(CUT.format("4.0"), *UP),),
+        says=("2.50 GiB, about 20,544 tokens short",),
+        advice="set --max-model-len to 12224 or a little less",
+        severity=Severity.ERROR,
+    ),
+    Scenario(  # states take memory whatever the length, so that proportion tells nothing
+        fires=(
+            log(
+                "vllm.log",
+                *vllm_start(1, 1.0, length=32_768, at="09:00", model="Qwen/Qwen3.6-27B")[:3],
+                CUT.format("4.0"),
+            ),
+        ),
+        silent=(log("vllm.log", *UP),),
+        says=("1.50 GiB are there: 2.50 GiB short",),
+        advice="give the pool 2.50 GiB more",
         severity=Severity.ERROR,
     ),
     Scenario(  # the memory of the GPU is known, so the share that holds it is too: 0.85 + 2.5 / 100, rounded up

@@ -39,9 +39,11 @@ def _short_of_kv(server: Server) -> Hit | None:
     short = derived(
         "short_of_kv_gib", round(needed.number - held.number, 2), "GiB", (needed, held), "needed - available"
     )
-    longest = fits.count if fits.known else floor_to(int(length.number * held.number / needed.number), 16)
-    tokens = f", {length.count - longest:,} tokens" if longest else ""
+    about, longest = ("", fits.count) if fits.known else ("about ", _in_proportion(server, length, needed, held))
+    tokens = f", {about}{length.count - longest:,} tokens" if longest else ""
     shorter = f"set --max-model-len {longest}, or " if longest else ""
+    if about and longest:
+        shorter = f"set --max-model-len to {longest} or a little less (the line that says it is cut), or "
     return Hit(
         server.name,
         f"one request of {length.count:,} tokens needs {needed.number:,.2f} GiB of KV, and {held.number:,.2f} GiB are"
@@ -49,6 +51,18 @@ def _short_of_kv(server: Server) -> Hit | None:
         (needed, held, short, *((fits,) if fits.known else ())),
         f"{shorter}{_more_memory(server, short)}",
     )
+
+
+def _in_proportion(server: Server, length: Figure, needed: Figure, held: Figure) -> int:
+    """Tokens of the longest request, in whole blocks, with the sizes as far apart as their two decimals leave open. 0
+    where a request takes more than its tokens (windows, states), or may.
+    """
+    from ..engines.vllm.families import Family, Layers, family_of
+
+    names = [str(f.value) for n in ("architecture", "model", "served_model_name") if (f := server.figure(n)).known]
+    if family_of(*names) != Family(Layers.PLAIN) or server.figure("hybrid_block_size").known:
+        return 0
+    return max(0, floor_to(int(length.number * (held.number - _HALF) / (needed.number + _HALF)), 16))
 
 
 def _more_memory(server: Server, short: Figure) -> str:
@@ -157,6 +171,7 @@ def _never_came_up(server: Server) -> Hit | None:
     return Hit(server.name, f"the server did not come up: {says}", (ready,), advice)
 
 
+_HALF = 0.005  # GiB: half of the last decimal
 _TOLD_BY_A_START = frozenset(["scheduler_exceptions"])  # SGLang logs its refusal as one; all other use is of a run
 _BESIDE_WEIGHTS = (
     "a higher fraction may not help: see what is taken beside the weights (state slots: --max-mamba-cache-size, the"
