@@ -208,6 +208,8 @@ SCRIPTS = {
     "sourced": "#!/bin/sh\n. /srv/llm/common.sh\n[ -f /srv/llm/x ] && true\nexec {dump} --common $COMMON\n",
     "in the foreground": "#!/bin/sh\n# isn't\necho \"it's starting\" # don't\n{dump} --tp 1 2>&1\necho over\n",
     "single quotes": '#!/bin/sh\nA=1\nexec {dump} \'$A\' "\\$A" "a\\"b" \'c d\'\n',
+    "shifted": '#!/bin/sh\nA=$1; B="$2"\nshift 2\nexec {dump} "$@" --a $A --b "$B"\n',
+    "a file that is there": "#!/bin/sh\nif [ -f {there} ]; then\n  . {there}\nfi\nexec {dump} $COMMON\n",
     "nested": "#!/bin/sh\nROOT=/srv\nMODELS=$ROOT/models\nexec {dump} --model ${MODELS}/x --cache $ROOT/cache\n",
 }
 
@@ -225,7 +227,7 @@ def test_a_script_that_hides_the_flags_is_read_as_the_shell_runs_it(host: Machin
     path = f"/srv/llm/{kind.replace(' ', '-')}.sh"
     host.write("/srv/llm/common.sh", "COMMON=shared\nexport VLLM_LOGGING_LEVEL=DEBUG\n")
     host.write("/srv/llm/unit.env", "FROM_FILE=a file's\n")
-    host.write(path, script.replace("{dump}", DUMP), 0o755)
+    host.write(path, script.replace("{dump}", DUMP).replace("{there}", "/srv/llm/common.sh"), 0o755)
     name = f"script-{abs(hash(kind + how))}.service"
     exec_start = f"ExecStart={how.format(path=path)}"
     host.unit(name, service("Environment=FROM_UNIT=u", "EnvironmentFile=/srv/llm/unit.env", exec_start))
@@ -240,7 +242,35 @@ def test_a_script_that_hides_the_flags_is_read_as_the_shell_runs_it(host: Machin
     exported = {name: value for name, value in really[0][1].items() if name not in SYSTEMDS}
     assert exported.items() <= argv.environment.items()
     assert path in [file.path for file in told(host, name).files]
-    assert ("/srv/llm/common.sh" in [file.path for file in told(host, name).files]) == (kind == "sourced")
+    assert ("/srv/llm/common.sh" in [file.path for file in told(host, name).files]) == (
+        kind in ("sourced", "a file that is there")
+    )
+
+
+BRANCHES = {
+    "case": 'case "$1" in\n  a)\n    TP=4\n    ;;\n  b) TP=8;;\nesac\nexec {dump} --tp $TP --port 1\n',
+    "if": "TP=2\nif [ -n $X ]\nthen TP=4\nelse\n  TP=8\nfi\nexec {dump} --tp $TP --port 1\n",
+    "one line": 'TP=2\nif test -e /; then TP=4; fi\n[ -n "$X" ] || TP=8\nexec {dump} --tp ${TP:-1} --port 1\n',
+    "array": 'A=(--port 1)\nif test -e /; then\n  A+=(--tp 4)\nfi\nexec {dump} "${A[@]}"\n',
+    "loop": "while [ $# -gt 0 ]; do\n  TP=$1\n  shift\ndone\nexec {dump} --tp $TP --port 1 $@\n",
+    "function": "TP=2\nchoose() {\n  TP=4\n}\nchoose\nexec {dump} --tp $TP --port 1\n",
+    "asked": "TP=2\nTP=$(cat /srv/llm/tp)\nexec {dump} --tp $TP --port 1\n",
+}
+
+
+@pytest.mark.parametrize("kind", BRANCHES)
+def test_what_a_script_decides_when_it_runs_is_not_guessed(host: Machine, kind: str) -> None:
+    """What of the command is known is what it starts; what is not stays a variable."""
+    path, name = f"/srv/llm/{kind.replace(' ', '-')}.sh", f"branch-{kind.replace(' ', '-')}.service"
+    host.write("/srv/llm/tp", "4\n")
+    host.write(path, f"#!/bin/bash\n{BRANCHES[kind].replace('{dump}', DUMP)}", 0o755)
+    host.unit(name, service(f"ExecStart={path} a b"))
+    ((words, _),) = started(host, name)
+    ((_, argv),) = argvs(host, name)
+    known = [word for word in argv.words if not word.startswith("$")]
+    assert any(word.startswith("$") for word in argv.words)
+    assert not {"2", "4", "8"}.intersection(known)
+    assert set(known) - {"exec"} <= set(words)
 
 
 def test_a_command_within_the_unit_for_a_shell(host: Machine) -> None:

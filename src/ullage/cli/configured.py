@@ -11,6 +11,8 @@ from ..observe.host.config_files import effective_words, settings_of
 from ..observe.host.running import Running
 from ..observe.host.unit_files import UnitFiles
 
+_SEVERAL = Failure("several", "it holds several commands for this server, and which of them it starts is not known")
+
 
 def configured(running: Running, files: UnitFiles, masker: Masker, *, alone: bool) -> list[Evidence]:
     """The command that is this server's: of several that a script starts, the one with its port; and what of the files
@@ -21,6 +23,8 @@ def configured(running: Running, files: UnitFiles, masker: Masker, *, alone: boo
     if not alone or len(of_program) > 1:
         port = _flag(running.words or running.main.words, "--port")
         of_program = [item for item in of_program if _flag(_words(item), "--port") == port]
+    if len({_words(item) for item in of_program}) > 1:
+        return [of_program[0]._replace(content=_SEVERAL)]
     its = [_of_interest(item, running, masker)._replace(topic=CONFIGURED) for item in of_program[:1]]
     failed = [item for item in files.evidence if isinstance(item.content, Failure)]
     others = {"no server"} if its else set()  # what other commands of the unit start is of no matter then

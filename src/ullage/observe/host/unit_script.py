@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ...masking import Masker
 from ..shell import Command, commands_in
+from .unit_blocks import Blocks
 
 LARGEST = 262144
 _DEEPEST = 3  # a file that is sourced can source another
@@ -25,6 +26,14 @@ _COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'[^']*'|\\.)|(?:^|(?<=[\s;]))#[^\n]
 _VARIABLE = re.compile(
     r"\$(?:\{(?P<braced>\w+|@|\*)(?P<all>\[[@*]\])?(?::?[-=](?P<default>[^{}]*))?\}|(?P<bare>[A-Za-z_]\w*|\d|@|\*))",
     re.ASCII,
+)
+_SHIFT = re.compile(r"\s*shift(?:[ \t]+(\d+))?[\s;]*", re.ASCII)
+_WITHIN = re.compile(
+    r"((?:^|[;&|)]|\b(?:then|do|else))\s*)(?:(?:export|local|declare|readonly)\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)\+?=",
+    re.ASCII,
+)
+_ALONE = re.compile(
+    _WITHIN.pattern + r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\$\([^()]*\)|`[^`]*`|[^\s;&|"'`])*\s*(?=$|[;&|)])""", re.ASCII
 )
 _ALL_QUOTED = re.compile(r'"(\$(?:@|\{@\}|\{\w+\[@\]\}))"')  # as many words as there are, each as it is
 
@@ -113,7 +122,8 @@ class _Expander:
 
     def __init__(self, environment: Mapping[str, str], script: Script) -> None:
         self._values = dict(environment)
-        self._arguments = script.arguments
+        self._unknown: set[str] = set()  # that were assigned where it is not known whether the shell comes by
+        self._arguments: tuple[str, ...] | None = script.arguments
         self._arrays: dict[str, str] = {}
         self._masker = Masker()
         self.exported: dict[str, str] = {}
@@ -121,42 +131,58 @@ class _Expander:
 
     def expanded(self, text: str) -> str:
         text = _ALL_QUOTED.sub(r"\1", self._without_arrays(text))
-        return "\n".join(map(self._line, text.splitlines()))
+        blocks = Blocks()
+        return "\n".join(self._line(line, perhaps=blocks.perhaps(line)) for line in text.splitlines())
 
     def _without_arrays(self, text: str) -> str:
-        out, done = "", 0
+        out, done, perhaps, blocks = "", 0, set[str](), Blocks()
         for match in _ARRAY.finditer(text):
             end = text.find(")", match.end())
             if end < 0 or match.start() < done:
                 continue
-            words, before = (
-                " ".join(text[match.end() : end].split("\n")),
-                self._arrays.get(match[1], "") if match[2] else "",
-            )
-            self._arrays[match[1]] = f"{before} {words}".strip()
-            out, done = out + text[done : match.start()], end + 1
+            name, words, before = match[1], " ".join(text[match.end() : end].split("\n")), text[done : match.start()]
+            blocks.after(before)
+            if blocks.inside or (match[2] and name in perhaps):
+                perhaps.add(name)
+            else:
+                perhaps.discard(name)
+            self._arrays[name] = f"{self._arrays.get(name, '') if match[2] else ''} {words}".strip()
+            out, done = out + before, end + 1
+        self._arrays = {name: words for name, words in self._arrays.items() if name not in perhaps}
         return out + text[done:]
 
-    def _line(self, line: str) -> str:
+    def _line(self, line: str, *, perhaps: bool) -> str:
         """Without what it assigns, if it does nothing else: its variables are put in here."""
         self._exports_all = self._exports_all or _EXPORTS_ALL.match(line) is not None
+        if shifted := _SHIFT.fullmatch(line):
+            self._arguments = None if perhaps or self._arguments is None else self._arguments[int(shifted[1] or 1) :]
+            return ""
         line = self._put(line)
-        assigned = _ASSIGNED.fullmatch(line)
-        return "" if assigned and self._assign(assigned["words"], assigned["how"] or "") else line
+        assigned = None if perhaps else _ASSIGNED.fullmatch(line)
+        if assigned and self._assign(assigned["words"], assigned["how"] or ""):
+            return ""
+        for _, name in _WITHIN.findall(line):
+            self._unknown.add(name)
+            self.exported.pop(name, None)
+        return _ALONE.sub(r"\1:", line)
 
     def _assign(self, text: str, how: str) -> bool:
+        pieces = shlex.shlex(text, posix=True, punctuation_chars=True)
+        pieces.whitespace_split = True
         try:
-            pairs = [word.partition("=") for word in shlex.split(text, comments=True)]
+            pairs = [word.partition("=") for word in pieces if word not in (";", ";;")]
         except ValueError:
             return False
         if not all((equals or how) and re.fullmatch(r"\w+\+?", name) for name, equals, _ in pairs):
             return False
         for word, equals, value in pairs:
             name = word.removesuffix("+")
-            if equals:
+            if equals and not (word.endswith("+") and name in self._unknown):
                 before = self._values.get(name, "") if word.endswith("+") else ""
                 self._values[name] = before + value
-            if self._exports_all or name in self.exported or how.startswith("export") or "x" in how.partition("-")[2]:
+                self._unknown.discard(name)
+            exports = self._exports_all or name in self.exported
+            if exports or how.startswith("export") or "x" in how.partition("-")[2]:
                 self.exported[name] = self._values.get(name, "")
         return True
 
@@ -183,7 +209,9 @@ class _Expander:
         name = found["braced"] or found["bare"]
         if found["all"] or name in ("@", "*"):
             return self._several(found, name, deeper)
-        if name.isdigit() and 0 < int(name) <= len(self._arguments):
+        if name in self._unknown:
+            return found[0]
+        if name.isdigit() and self._arguments and 0 < int(name) <= len(self._arguments):
             value: str | None = self._arguments[int(name) - 1]
         else:
             value = self._values.get(name, found["default"])
@@ -197,5 +225,5 @@ class _Expander:
     def _several(self, found: re.Match[str], name: str, deeper: int) -> str:
         """All of an array, or of the script's arguments."""
         if name in ("@", "*"):
-            return shlex.join(self._arguments)
+            return found[0] if self._arguments is None else shlex.join(self._arguments)
         return self._put(self._arrays[name], deeper - 1) if name in self._arrays and deeper else found[0]
