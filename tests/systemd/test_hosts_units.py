@@ -120,3 +120,24 @@ def test_a_server_that_ends_while_it_is_read(machine: Machine) -> None:
     assert int(pid) not in [s["figures"]["pid"]["value"] for s in data["servers"]]
     assert finding(data, "not-serving") is None
     assert finding(data, "does-not-stay-up")["where"] == "short.service"
+
+
+def test_a_variable_of_the_manager_is_not_one_that_is_not_set(machine: Machine) -> None:
+    machine.run("systemctl", "set-environment", "FRACTION=0.55")
+    line = f"ExecStart={program(machine)} serve --model-path /m --port 31007 --mem-fraction-static $FRACTION"
+    start(machine, "inherits.service", line)
+    machine.run("systemctl", "unset-environment", "FRACTION")
+    data = report(machine)
+    machine.systemctl("stop", "inherits.service")
+    assert finding(data, "unit-differs") is None
+
+
+def test_a_variable_that_was_taken_out_of_a_file_is_told(machine: Machine) -> None:
+    machine.write("/etc/taken.env", "FRACTION=0.55\n")
+    line = f"ExecStart={program(machine)} serve --model-path /m --port 31008 --mem-fraction-static $FRACTION"
+    start(machine, "taken.service", f"EnvironmentFile=/etc/taken.env\n{line}")
+    machine.run("sleep", "0.1")
+    machine.write("/etc/taken.env", "\n")
+    pending = finding(report(machine), "restart-pending")
+    machine.systemctl("stop", "taken.service")
+    assert "mem_fraction_static is not set in its files, running since before the edit with 0.55" in pending["says"]

@@ -18,7 +18,7 @@ from ..evidence import CONFIGURED, DOWN, Argv, Content, Evidence, Failure, Log, 
 from ..masking import Masker
 from ..observe.at_once import at_once
 from ..observe.host.container_ref import ContainerRef, container_of, remark_of
-from ..observe.host.environment import variable
+from ..observe.host.environment import names, variable
 from ..observe.host.evidence import not_readable, of_no_server, process_of
 from ..observe.host.find import find_servers, told
 from ..observe.host.journal import read_journal
@@ -26,7 +26,7 @@ from ..observe.host.proc import runs, started_at
 from ..observe.host.reach import UNREACHED
 from ..observe.host.rights import sudo
 from ..observe.host.running import Output, Running
-from ..observe.host.unit_files import read_unit_files
+from ..observe.host.unit_files import Start, read_unit_files
 from ..observe.host.units import UnitName, managers, read_units, unit_of, units_naming
 from ..observe.log_file import LogScan
 from ..observe.prefixes import SYSTEMD
@@ -206,13 +206,19 @@ def _unit(server: _Server, sources: _Sources) -> list[Evidence]:
     if not isinstance(loaded.content, Unit):
         return [loaded]
     paths = [file.path for file in loaded.content.files]
-    files = read_unit_files(server.unit, paths, sources.commands, sources.masker)
+    files = read_unit_files(server.unit, paths, sources.commands, sources.masker, _start(server))
     unit = loaded.content._replace(files=files.files or loaded.content.files)
     near = [other for other in sources.servers if other.unit == server.unit]
     alone = sum(other.running.program == server.running.program for other in near) == 1
     told = configured(server.running, files, sources.masker, alone=alone)
     first = near[0] is server  # for all of them it is said once what could not be read
     return [loaded._replace(topic="unit", content=unit), *(item for item in told if first or not item.failed)]
+
+
+def _start(server: _Server) -> Start | None:
+    main = server.running.main
+    began = started_at(main.start_ticks, datetime.now(timezone.utc))
+    return Start(began, names("/proc", main.pid)) if began else None
 
 
 _OF_UNIT = "its command line is written over by its title: the flags are those of its unit's files"

@@ -65,9 +65,18 @@ class _Service:
             lists[name][:] = [*lists[name], value] if value else []
 
 
-def read_unit_files(unit: UnitName, loaded: Iterable[str], commands: re.Pattern[str], masker: Masker) -> UnitFiles:
+class Start(NamedTuple):
+    """What a start of the unit had: `variables` by their names, which may come from elsewhere than from its files."""
+
+    at: datetime
+    variables: frozenset[str]
+
+
+def read_unit_files(
+    unit: UnitName, loaded: Iterable[str], commands: re.Pattern[str], masker: Masker, start: Start | None = None
+) -> UnitFiles:
     """`loaded`: the files that the manager names, for the folders they lie in. `commands` finds the servers."""
-    return _Reader(unit, commands, masker).read(_folders(unit, loaded))
+    return _Reader(unit, commands, masker, start).read(_folders(unit, loaded))
 
 
 def _folders(unit: UnitName, loaded: Iterable[str]) -> list[str]:
@@ -120,8 +129,8 @@ def glob_escaped(text: str) -> str:
 
 
 class _Reader:
-    def __init__(self, unit: UnitName, commands: re.Pattern[str], masker: Masker) -> None:
-        self.unit, self.commands, self.masker = unit, commands, masker
+    def __init__(self, unit: UnitName, commands: re.Pattern[str], masker: Masker, start: Start | None) -> None:
+        self.unit, self.commands, self.masker, self.start = unit, commands, masker, start
         self.files: dict[str, ConfigFile] = {}
         self.failures: list[Evidence] = []
         self.service = _Service()
@@ -185,7 +194,17 @@ class _Reader:
             words = [self._specified(word) for word in raw]
             if "@" in signs and len(words) > 1:
                 del words[1]  # the name that the program is told it has
-            yield words if ":" in signs else unit_syntax.expanded(words, plain, complete=not self.failures)
+            complete, inherited = not self.failures, self._inherited()
+            expanded = unit_syntax.expanded(words, plain, complete=complete, inherited=inherited)
+            yield words if ":" in signs else expanded
+
+    def _inherited(self) -> frozenset[str]:
+        """Variables that no file may name and a start has all the same, from its manager (`systemctl set-environment`,
+        DefaultEnvironment=). A file that was edited since may have named them then.
+        """
+        changes = [file.changed_at for file in self.files.values() if file.changed_at]
+        edited = self.start is None or any(at > self.start.at for at in changes)
+        return frozenset() if self.start is None or edited else self.start.variables
 
     def _environment(self) -> dict[str, str]:
         """Files outrank Environment=, and the later of two the earlier."""

@@ -5,7 +5,7 @@ systemd.exec(5)). Pure text functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|[abfnrtvs\\\"'])", re.DOTALL)
 _PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
@@ -112,24 +112,28 @@ def _path(escaped: str) -> str:
     return re.sub(r"\\x([0-9a-f]{2})", lambda code: chr(int(code[1], 16)), escaped.replace("-", "/"))
 
 
-def expanded(command: Sequence[str], environment: Mapping[str, str], *, complete: bool = True) -> list[str]:
+def expanded(
+    command: Sequence[str], environment: Mapping[str, str], *, complete: bool = True, inherited: Container[str] = ()
+) -> list[str]:
     """A command with its variables: ${NAME} anywhere in a word, $NAME as a word of its own, which is split. The program
-    stays. Where the environment is not `complete`, a variable that is not known stays as it is written.
+    stays. Where the environment is not `complete`, a variable that is not known stays as it is written; so does one
+    that is `inherited` from elsewhere.
     """
     out = list(command[:1])
     for word in command[1:]:
         name = word[1:]
         if not word.startswith("$") or name.startswith(("{", "$")):
-            out.append(_BRACED.sub(lambda found: _value(found, environment, complete), word))
-        elif complete or name in environment:
+            out.append(_BRACED.sub(lambda found: _value(found, environment, complete, inherited), word))
+        elif name in environment or (complete and name not in inherited):
             out += words(environment.get(name, ""))
         else:
             out.append(word)
     return out
 
 
-def _value(found: re.Match[str], environment: Mapping[str, str], complete: bool) -> str:
-    return "$" if found[2] else environment.get(found[1], "" if complete else found[0])
+def _value(found: re.Match[str], environment: Mapping[str, str], complete: bool, inherited: Container[str]) -> str:
+    empty = complete and found[1] not in inherited
+    return "$" if found[2] else environment.get(found[1], "" if empty else found[0])
 
 
 def environment_file(text: str) -> dict[str, str]:
