@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,12 +89,26 @@ def test_requests_of_the_shapes_that_are_asked_for() -> None:
     assert best["32,000"]["kind"] == "predicted"
 
 
-def test_a_slot_holds_a_request_of_its_whole_context() -> None:
+def test_a_slot_holds_a_request_of_its_whole_context(tmp_path: Path) -> None:
     """llama-server takes prompts below the context of a slot: the rest of it is output."""
     gpus = str(Path(__file__).parent / "data" / "gpu" / "query-nounits.csv")
-    [server] = data(LLAMA, gpus)["servers"]
+    on_gpu = tmp_path / "llama.log"
+    on_gpu.write_text(re.sub(" CPU(?:_Mapped)?( .*buffer size)", r" CUDA0\1", Path(LLAMA).read_text("utf-8")), "utf-8")
+    [server] = data(str(on_gpu), gpus)["servers"]
     [setting] = server["on_tap"]["settings"]
     assert {label: figure["value"] for label, figure in setting["safe_requests"].items()} == {"512": 3}
+
+
+def test_the_memory_of_the_host_stands_below_the_gpus(tmp_path: Path) -> None:
+    """Whatever is free on the GPU: of the host's memory nothing is told to be."""
+    log = tmp_path / "llama.log"
+    free = "0.00.400.000 I llama_prepare_model_devices: using device CUDA0 (RTX 3090) (0000:41:00.0) - 9000 MiB free"
+    words = Path(LLAMA).read_text("utf-8").replace("CPU_Mapped model", "CUDA0 model", 1)
+    lines = words.replace("CPU compute", "CUDA0 compute").splitlines()
+    place = next(n for n, line in enumerate(lines) if "CUDA0 model buffer" in line)
+    log.write_text("\n".join((*lines[:place], free, *lines[place:], "")), "utf-8")
+    headings = [line for line in told(str(log)).splitlines() if line.startswith("Memory of")]
+    assert headings == ["Memory of CUDA0", "Memory of the host"]
 
 
 @pytest.mark.parametrize(("margin", "best"), [("1GiB", 0.98), ("5GiB", 0.94), ("28GiB", 0.69)])

@@ -301,3 +301,39 @@ def test_where_no_processes_are_told_what_went_before_is_not_called_the_engines_
         part = led.part(name)
         assert part is not None
         assert part.size.count == TOTAL - DRIVER - round(93.70 * GIB)
+
+
+def of_llama(*lines: str, cards: int) -> tuple[list[Ledger], list[Ledger]]:
+    """A llama-server with a process on each of so many GPUs."""
+    started = "0.00.005.000 I srv    load_model: loading model '/models/small.gguf'"
+    held = (gpu(n, (50 + n, "/usr/bin/llama-server", 20 * GIB)) for n in range(cards))
+    items = [log("llama.log", started, *lines, "0.09.000.000 I srv  llama_server: model loaded"), driver(*held)]
+    [account], unserved = accounts_of(read(items)[0], items, GIB)
+    return list(account.ledgers), unserved
+
+
+@pytest.mark.parametrize("maker", ["CUDA", "ROCm", "Vulkan", "SYCL", "MTL", "CANN", "MUSA"])
+def test_devices_of_every_backend_of_llama_cpp_find_their_cards(maker: str) -> None:
+    lines = [f"load_tensors: {maker}{n} model buffer size = 8000.00 MiB" for n in (1, 0)]
+    host = "load_tensors:   CPU_Mapped model buffer size =   300.00 MiB"
+    found, unserved = of_llama(*lines, f"load_tensors: {maker}_Host model buffer size = 64.00 MiB", host, cards=2)
+    assert [led.device for led in found] == [*(f"GPU {n} (RTX PRO 6000), {maker}{n}" for n in (0, 1)), "the host"]
+    assert unserved == []
+
+
+@pytest.mark.parametrize("remote", ["RPC[10.0.0.2:50052]", "RPC0[10.0.0.2:50052]"])
+def test_a_device_behind_an_rpc_server_is_none_of_this_machines(remote: str) -> None:
+    line = f"load_tensors: {remote} model buffer size = 8000.00 MiB"
+    for others in ((), ("load_tensors: Vulkan0 model buffer size = 8000.00 MiB",)):
+        found, unserved = of_llama(line, *others, cards=1)
+        assert [led.device for led in found if led.device == remote] == [remote]
+        assert [led.device for led in found if led.whole.value == TOTAL] == [
+            "GPU 0 (RTX PRO 6000), Vulkan0" for _ in others
+        ]
+        assert len(unserved) == 1 - len(others)
+
+
+def test_a_model_in_the_hosts_memory_is_on_no_card() -> None:
+    found, unserved = of_llama("load_tensors:   CPU_Mapped model buffer size =   300.00 MiB", cards=1)
+    assert [led.device for led in found] == ["the host"]
+    assert [led.device for led in unserved] == ["GPU 0 (RTX PRO 6000)"]

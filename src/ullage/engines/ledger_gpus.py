@@ -74,14 +74,12 @@ def _placed(ledgers: Sequence[Ledger], claim: Claim, why: str) -> Iterator[Ledge
     if not claim.cards:
         yield from (_without_card(led, why) if why else led for led in ledgers)
         return
-    ranked = (
-        sorted(ledgers, key=lambda led: [int(n) for n in re.findall(r"\d+", led.device)]) if len(ledgers) > 1 else []
-    )
+    ranked = sorted(ledgers, key=lambda led: [int(n) for n in re.findall(r"\d+", led.device)])
     devices = [led for led in ranked if _is_device(led)]
+    shared = len(ledgers) == 1 and devices
     for place, card in enumerate(claim.cards):
-        base = ledgers[0] if len(ledgers) == 1 else devices[place] if place < len(devices) else None
-        if base is not None:
-            yield _on_card(base, card, claim)
+        if shared or place < len(devices):
+            yield _on_card(devices[0 if shared else place], card, claim)
     yield from (led for led in ranked if led not in devices[: len(claim.cards)])
 
 
@@ -95,8 +93,10 @@ def _without_card(led: Ledger, why: str = _NOT_ITS_CARDS) -> Ledger:
 
 
 def _is_device(led: Ledger) -> bool:
-    """A GPU's, and not the host's."""
-    return re.search(r"TP\d|PP\d|DP\d|CUDA\d|ROCm\d|GPU", led.device) is not None and "Host" not in led.device
+    """A GPU's of this machine, whatever llama.cpp calls it (CUDA0, Vulkan1, SYCL0, MTL0): not the host's memory, and
+    not a device behind an RPC server, which may be of any machine.
+    """
+    return re.match(r"the host$|RPC", led.device) is None
 
 
 def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:

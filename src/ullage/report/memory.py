@@ -58,9 +58,11 @@ def _untold(page: Page, memory: Memory) -> None:
 
 
 def _alike(ledgers: Sequence[Ledger]) -> list[list[Ledger]]:
-    """GPUs that differ by little together, the one with least free first: it decides."""
+    """GPUs that differ by little together, the one with least free first: it decides. Last what has no known whole, as
+    the host's memory.
+    """
     groups: list[list[Ledger]] = []
-    for ledger in sorted(ledgers, key=lambda led: led.free[0].size.number if led.free else 0):
+    for ledger in sorted(ledgers, key=lambda led: (not led.whole.known, led.free[0].size.number if led.free else 0)):
         near = (group for group in groups if ledger.differs(group[0]) <= _ALIKE)
         group = next(near, None)
         if group is None:
