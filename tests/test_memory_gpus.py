@@ -10,8 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.evidence import start
 from tests.test_memory import DECODE, LLAMA, PREFILL, SCHEMA, STORY, run, told
+from ullage.cli.gather import Options, gather
 from ullage.findings.explanations import explanation
+from ullage.report.model import report_on
 from ullage.units import GIB, MIB
 
 TEMPLATE = (Path(__file__).parent / "data" / "gpu" / "r570.xml").read_text("utf-8")
@@ -158,3 +161,16 @@ def test_gpus_that_only_their_processes_name_are_told_apart(tmp_path: Path) -> N
     assert "Memory of GPU GPU-aaaa part GiB of all process 1234 sglang::scheduler_TP0 58.50 together 58.50" in text
     assert "Memory of GPU GPU-bbbb not known" in text
     assert "GPU -1" not in text
+
+
+def test_the_gpus_that_a_job_printed_before_its_server_give_the_size_and_not_what_is_idle(tmp_path: Path) -> None:
+    table = (Path(__file__).parent / "data" / "gpu" / "r440.txt").read_text("utf-8")
+    table = table.replace("16278MiB", f"{TOTAL}MiB").replace("11491MiB", "  900MiB")
+    job = tmp_path / "slurm-17.out"
+    job.write_text(table + "\n".join((*start(500_000), "")), "utf-8")
+    assert report_on(gather([str(job)], [], Options())).answers
+    printed = " ".join(told(str(job)).split())
+    assert "the GPUs were captured before the server started, so only their size counts" in printed
+    assert f"total {TOTAL / 1024:.2f}" in printed
+    assert "idle now" not in printed
+    assert "8850" not in printed

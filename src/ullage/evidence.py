@@ -152,6 +152,7 @@ class Gpus(NamedTuple):
     driver: str = ""
     step_bytes: int = 1
     taken_at: str = ""  # as a captured file says
+    remark: str = ""  # what of it is of another time, in words
 
 
 class Failure(NamedTuple):

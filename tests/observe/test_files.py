@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.errors import UsageError
-from ullage.evidence import Argv, Content, Document, Evidence, Failure, Log, Samples
+from ullage.evidence import Argv, Content, Document, Evidence, Failure, Gpus, Log, Samples
 from ullage.masking import Masker
 from ullage.observe.files import argv_of, read_file
 from ullage.observe.log_choice import LogWords
@@ -148,6 +148,49 @@ def test_the_environment_of_a_command(path: Path) -> None:
     assert found.environment == {"A": "1", "HF_TOKEN": "***", "B": "x y"}
     found = argv(path, json.dumps({"argv": ["vllm", "serve"], "env": {"A": 1}}))
     assert found.environment == {"A": "1"}
+
+
+@pytest.mark.parametrize("key", ["argv", "argv_with_variables", "Cmd", "cmdline", "command_line", "command"])
+def test_a_command_in_a_document_by_whatever_key(path: Path, key: str) -> None:
+    assert argv(path, json.dumps({"note": "recorded", key: COMMAND.split()})).words[:3] == tuple(COMMAND.split()[:3])
+
+
+@pytest.mark.parametrize("key", ["arguments", "commands_seen", "cmd"])
+def test_words_that_are_no_command_line_are_none(path: Path, key: str) -> None:
+    value = "python -m x" if key == "cmd" else COMMAND.split()
+    assert isinstance(one(path, json.dumps({key: value})), Document)
+
+
+TABLE = (Path(__file__).parents[1] / "data" / "gpu" / "r440.txt").read_text()
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("begin", ["args=1\n", ""])
+def test_the_gpus_that_a_job_prints_stand_beside_the_log_of_its_server(path: Path, begin: str, after: bool) -> None:
+    """Before the server's first line only their size counts, for what was in use then is not what is in use now."""
+    said = f"module load cuda\n{begin}pool=7\nready\n"
+    path.write_text(said + TABLE if after else TABLE + said)
+    gpus, log = read(path)
+    assert isinstance(gpus.content, Gpus)
+    assert isinstance(log.content, Log)
+    assert [line.text for line in log.content.lines] == [*begin.split(), "pool=7"]
+    (first, _) = gpus.content.gpus
+    assert first.total_bytes == 16278 * 2**20
+    assert (first.used_bytes is None, first.processes is None) == (not after, not after)
+    assert bool(gpus.content.remark) is not after
+
+
+@pytest.mark.parametrize("text", [TABLE, "pid, process_name, used_gpu_memory [MiB]\n77, x, 900 MiB\n"])
+def test_a_process_called_like_a_line_of_a_log_makes_no_log(path: Path, text: str) -> None:
+    content = one(path, text.replace("python", "pool=9").replace(", x,", ", pool=9,"))
+    assert isinstance(content, Gpus)
+    assert not content.remark
+
+
+def test_gpus_without_a_log_are_what_they_were(path: Path) -> None:
+    content = one(path, f"some job\n{TABLE}the end\n")
+    assert isinstance(content, Gpus)
+    assert (content.gpus[0].used_bytes, content.remark) == (11491 * 2**20, "")
 
 
 def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:

@@ -139,6 +139,25 @@ def test_a_table_that_was_cut_off_before_its_processes() -> None:
     assert failure(text[: text.index("|   0  Quadro")]).status == "cut"
 
 
+def test_a_capture_of_a_watch_that_was_cut_has_the_processes_of_the_cycle_before() -> None:
+    text = text_of("r440.txt")
+    listed = text.index("| Processes:")
+    found = gpus(text[listed:] + text[:listed].replace("11491MiB", "11600MiB"))
+    assert [gpu.processes for gpu in found.gpus] == [gpu.processes for gpu in gpus(text).gpus]
+    assert (mib(found.gpus[0])[1], "of the capture before" in found.remark) == (11600, True)
+    assert not gpus(text).remark
+    whole = gpus(text + text[: text.index("|   0  Quadro")])
+    assert (whole.gpus, whole.remark) == (gpus(text).gpus, "")
+
+
+@pytest.mark.parametrize("head", ["", "| NVIDIA-SMI 440.31       Driver Version: 440.31 |\n| GPU  Name |\n"])
+def test_a_list_of_processes_alone(head: str) -> None:
+    text = text_of("r440.txt")
+    (found,) = gpus(text[text.index("| Processes:") :] + head).gpus
+    assert (found.number, mib(found)) == (0, (None, None, None, None))
+    assert found.processes == (process(8006, "python", 1331), process(8850, "/opt/my server/python", 10150))
+
+
 @pytest.mark.parametrize("name", TOLD)
 def test_of_several_captures_in_one_file_the_last_counts(name: str) -> None:
     text = text_of(name)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ..capacity.ledger import Ledger, Part
 from ..capacity.ledger_sums import added, less
+from ..evidence import Gpus
 from ..figure import Figure, missing
 from ..units import GIB, MIB
 from .ledger_claims import PROGRAMS, Card, Claim, claim_of, slices_of
@@ -229,6 +230,8 @@ def _of_bare(card: Card) -> Iterator[str]:
         yield _UNTOLD
     if card.total.known and not card.idle.known:
         yield _IDLE_INSIDE
+    if isinstance(card.item.content, Gpus) and card.item.content.remark:
+        yield card.item.content.remark
 
 
 def _held(card: Card, pids: frozenset[int]) -> Figure | None:

@@ -9,12 +9,14 @@ import sys
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
-from ..evidence import Argv, Content, Document, Evidence, Failure, Gpus, Origin
+from ..evidence import Argv, Content, Document, Evidence, Failure, Gpus, Log, Origin
 from ..masking import Masker
 from . import body, json_lines, json_text, metrics_text, shell
 from .file_kinds import unopened, unreadable
 from .handles import TooMuchError, readable
+from .log_choice import together
 from .log_file import LogScan, read_log
+from .log_starts import last_start
 from .prefixes import strip
 
 _HEAD = 65536
@@ -26,9 +28,12 @@ _TIMED = re.compile(
     r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
 )
 _OF_GPUS = re.compile(
-    r"<nvidia_smi_log|\| NVIDIA-SMI |NVSMI LOG|^[^\n]*\b(?:memory\.(?:total|used|free)|used_gpu_memory|used_memory)\b"
+    r"<nvidia_smi_log|\| NVIDIA-SMI |\| Processes: |NVSMI LOG"
+    r"|^[^\n]*\b(?:memory\.(?:total|used|free)|used_gpu_memory|used_memory)\b"
     r"|^\d+, [^\n]*, \d+ MiB"
 )
+_LINE_OF_GPUS = re.compile(r"\s*[<|+]|.*, *\d+(?: MiB)?$")
+_GPU_MARKS = (b"<nvidia_smi_log", b"| NVIDIA-SMI ", b"| Processes: ", b"memory.used", b"memory.total", b"memory.free")
 # What llama.cpp prints has no time in builds before 2026; in a terminal's text it stands under its command line.
 _SAID = re.compile(rb"^(?:(?:llama_\w+|llm_load_\w+|print_info|load_tensors): |(?:srv|slot) +\w+: )", re.MULTILINE)
 
@@ -73,17 +78,47 @@ class _Reader:
             failure = unreadable(head, handle.read(_HEAD))
             if failure:
                 return [self.evidence(failure)]
+            if gpus := self._gpus(handle, head, size):
+                return gpus
             short = self._short(handle, head, size)
             if short and not (isinstance(short[0].content, Argv) and _SAID.search(head)):
                 return short
-            log = read_log(handle, self.name, self.scan, self.masker, self.read_at)
-            return [*(short if len(short) == 1 else ()), *log]
+            return [*(short if len(short) == 1 else ()), *self._log(handle)]
+
+    def _log(self, handle: BinaryIO) -> list[Evidence]:
+        return read_log(handle, self.name, self.scan, self.masker, self.read_at)
+
+    def _gpus(self, handle: BinaryIO, head: bytes, size: int) -> list[Evidence]:
+        """What nvidia-smi wrote (of many GPUs it is longer than a head); with the log of the server that a job started
+        after it.
+        """
+        from .gpu import before_start, of_text
+
+        if size > _LARGEST_DOCUMENT or not _OF_GPUS.search(head.decode("utf-8", errors="replace")):
+            return []
+        handle.seek(0)
+        text = handle.read()
+        content = of_text(text.decode("utf-8", errors="replace"), self.masker)
+        if content is None:
+            return []
+        logs = [item for item in self._log(handle) if _holds_more_than_gpus(item.content)]
+        if isinstance(content, Gpus) and logs and self._begin(handle, logs) > max(map(text.rfind, _GPU_MARKS)):
+            content = before_start(content)
+        return [self.evidence(content), *logs]
+
+    def _begin(self, handle: BinaryIO, logs: list[Evidence]) -> int:
+        """Where the last start begins, or the first line of a log without one."""
+        size = handle.seek(0, 2)
+        start = last_start(handle, size, together(self.scan.kinds).starts)
+        if start is not None:
+            return start
+        first = min(line.number for item in logs if isinstance(item.content, Log) for line in item.content.lines)
+        handle.seek(0)
+        return sum(len(handle.readline()) for _ in range(first - 1))
 
     def _short(self, handle: BinaryIO, head: bytes, size: int) -> list[Evidence]:
         """Everything but a log; [] for a log."""
         text = body.without_headers(head.decode("utf-8", errors="replace"))
-        if _OF_GPUS.search(text) and (gpus := self._gpus(handle, size)):
-            return [self.evidence(gpus)]
         if body.looks_like_html(text):
             return [self.evidence(Failure("html", "a web page, not a log, JSON or metrics"))]
         if size > _LARGEST_DOCUMENT:
@@ -92,15 +127,6 @@ class _Reader:
             handle.seek(0)
             text = body.without_headers(handle.read().decode("utf-8", errors="replace"))
         return self._json(text) or self._metrics(text) or self._commands(text, size)
-
-    def _gpus(self, handle: BinaryIO, size: int) -> Gpus | Failure | None:
-        """What nvidia-smi wrote: of many GPUs it is longer than a head."""
-        from .gpu import of_text
-
-        if size > _LARGEST_DOCUMENT:
-            return None
-        handle.seek(0)
-        return of_text(handle.read().decode("utf-8", errors="replace"), self.masker)
 
     def _json(self, text: str) -> list[Evidence]:
         if text.lstrip()[:1] not in ("{", "[", "("):
@@ -142,6 +168,11 @@ class _Reader:
 
 
 _FENCE = "```"  # a document quotes commands; nobody runs them
+
+
+def _holds_more_than_gpus(content: Content) -> bool:
+    """The names of processes there can look like an engine's lines."""
+    return isinstance(content, Log) and any(not _LINE_OF_GPUS.match(line.text) for line in content.lines)
 
 
 def _is_log(text: str) -> bool:

@@ -15,6 +15,7 @@ _PROMPT = re.compile(r"^\s*(?:(?:[\w.-]+@[\w.-]+:\S*)?[$#>] +|ExecStart=[-@:+!]*
 _UNIT_ENVIRONMENT = re.compile(r"^\s*Environment=")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _PROGRAM = re.compile(r"[\w./~$@-]")
+_WORDS = re.compile(r"(?i)(?:argv|cmd|cmdline|command)(?:_|line|$)")  # the key of a command line in a JSON document
 _SEPARATOR = re.compile(r"\|\|?|&&?|;;?")
 _WINDOWS_PATH = re.compile(r"(?<!\S)(?:[A-Za-z]:|\.{1,2})\\[^\s\"']*")  # its backslashes escape nothing
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -47,14 +48,19 @@ def of_words(words: list[str]) -> Command:
 
 
 def of_json(data: Any) -> Command | None:
-    """`["word", ...]`, or `{"argv": ["word", ...], "env": {...}}`."""
-    argv = data.get("argv") if isinstance(data, dict) else data
+    """`["word", ...]`, or `{"argv": ["word", ...], "env": {...}}`, whatever the words are called."""
+    argv = _words_of(data) if isinstance(data, dict) else data
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
     env = data.get("env") if isinstance(data, dict) else None
     stated = {name: str(value) for name, value in env.items()} if isinstance(env, dict) else {}
     command = of_words(argv)
     return command._replace(environment=stated | command.environment)
+
+
+def _words_of(data: dict[str, Any]) -> Any:
+    named = [key for key in data if isinstance(key, str) and _WORDS.match(key)]
+    return next((data[key] for key in ("argv", *named) if isinstance(data.get(key), list)), None)
 
 
 def flags(text: str) -> Command:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...evidence import Evidence, Failure, Gpus
 from ...masking import Masker
 
-__all__ = ["of_text", "read_gpus"]
+__all__ = ["before_start", "of_text", "read_gpus"]
 
 _XML, _LOG = "<nvidia_smi_log", "NVSMI LOG"
-_TABLE = "| NVIDIA-SMI "
+_TABLE, _PROCESSES = "| NVIDIA-SMI ", "| Processes: "
 
 
 def read_gpus(masker: Masker, time_limit_s: float = 2.0) -> Evidence:
@@ -16,6 +16,13 @@ def read_gpus(masker: Masker, time_limit_s: float = 2.0) -> Evidence:
     from .nvml import read
 
     return read(masker, time_limit_s)._replace(dated=True)
+
+
+def before_start(gpus: Gpus) -> Gpus:
+    """As a job printed them before its server started: of what was in use then nothing holds any more."""
+    sizes = [gpu._replace(used_bytes=None, free_bytes=None, processes=None) for gpu in gpus.gpus]
+    said = "the GPUs were captured before the server started, so only their size counts"
+    return gpus._replace(gpus=tuple(sizes), remark=said)
 
 
 def of_text(text: str, masker: Masker) -> Gpus | Failure | None:
@@ -28,7 +35,7 @@ def of_text(text: str, masker: Masker) -> Gpus | Failure | None:
         from . import smi_xml
 
         return smi_xml.parse(text, masker)
-    if _TABLE in text:
+    if _TABLE in text or _PROCESSES in text:
         from . import smi_table
 
         return smi_table.parse(text, masker)
