@@ -107,11 +107,12 @@ def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
         return _other_card(base, card)
     if not whole.known:
         return _without_total(base, card, claim, rank)
-    fixed = [*_driver(card), *_others(card, claim.pids)]
     own = [part for part in base.parts if not part.free and part.name not in _REST]
+    card, said = _of_this_run(card, claim, own)
+    fixed = [*_driver(card), *_others(card, claim.pids)]
     context = _context(base, whole, fixed, "context and NCCL" if card.gpu.processes is not None else _BEFORE)
     parts = [*fixed, *([context] if context else []), *own, *_since(base, card, context)]
-    parts = [*parts, *_idle(card)]
+    parts = [*parts, *(_idle(card) if card.idle.known else [part for part in base.parts if part.free])]
     led = Ledger(
         device=f"{card.name}{rank}",
         whole=whole,
@@ -120,9 +121,9 @@ def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:
         held=_held(card, claim.pids),
         server=base.server,
         unknown=tuple(_unknown(card)),
-        remarks=(*base.remarks, *_remarks(card, claim)),
+        remarks=(*base.remarks, *([said] if said else []), *_remarks(card, claim)),
     )
-    return _with_one_run(_with_transient(led), own)
+    return _with_transient(led)
 
 
 def _other_card(base: Ledger, card: Card) -> Ledger:
@@ -149,16 +150,21 @@ def _without_total(base: Ledger, card: Card, claim: Claim, rank: str) -> Ledger:
     )
 
 
-def _with_one_run(led: Ledger, own: Sequence[Part]) -> Ledger:
-    """Says it where the driver counts far less for the server's processes than its parts make up."""
+def _of_this_run(card: Card, claim: Claim, own: Sequence[Part]) -> tuple[Card, str]:
+    """Says it where the driver counts less for the server's processes than its parts make up. Where it counts less than
+    half, nothing of it but the size of the card is of this run.
+    """
     ours = sum(part.size.least for part in own if part.name != _TRANSIENT)
-    if led.held is None or led.held.most + _ANOTHER_RUN >= ours:
-        return led
-    said = (
-        f"the driver counts {led.held.number / GIB:,.2f} GiB for its processes, and its start took"
-        f" {ours / GIB:,.2f} GiB: the two are not of one run, and what is idle now is not what this start left"
-    )
-    return replace(led, remarks=(*led.remarks, said))
+    held = _held(card, claim.pids)
+    counted = held or card.size("used", card.gpu.used_bytes)
+    if not counted.known or counted.most + _ANOTHER_RUN >= ours:
+        return card, ""
+    whose = "for its processes" if held else "in use"
+    said = f"the driver counts {counted.number / GIB:,.2f} GiB {whose}, and its start took {ours / GIB:,.2f} GiB:"
+    if 2 * counted.most >= ours:
+        return card, f"{said} the two are not of one run, and what is idle now is not what this start left"
+    gpu = card.gpu._replace(used_bytes=None, free_bytes=None, processes=None)
+    return card._replace(gpu=gpu), f"{said} the two are not of one run, so only the size of the GPU counts"
 
 
 def _with_transient(led: Ledger) -> Ledger:
