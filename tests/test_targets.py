@@ -156,6 +156,13 @@ def test_what_a_spec_says_of_each_server_is_compared_with_that_one(tmp_path: Pat
     assert [f.where for f in report.findings if f.id == "spec-differs"] == [two.url, "start.log (port 30000)"]
 
 
+def test_flags_of_a_spec_that_are_none(tmp_path: Path) -> None:
+    spec = tmp_path / "ullage.toml"
+    spec.write_text('[[target]]\nurl = "http://127.0.0.1:1"\nflags = "context-length 8192"\n')
+    with pytest.raises(UsageError, match=r"ullage\.toml, target 1: flags names no flag"):
+        gathered(str(spec))
+
+
 def test_flags_of_a_spec_whose_quotes_do_not_pair_up(tmp_path: Path) -> None:
     spec = tmp_path / "ullage.toml"
     spec.write_text('[[target]]\nurl = "http://127.0.0.1:1"\nflags = "--model-path \'here"\n')

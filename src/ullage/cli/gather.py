@@ -13,7 +13,7 @@ from ..engines.on_host import is_at
 from ..engines.read import COMMANDS, ENDPOINTS, TELLING, log_markers, read
 from ..engines.server import Role, Server
 from ..errors import UsageError
-from ..evidence import INTENDED, Evidence, Failure, Origin
+from ..evidence import INTENDED, Argv, Evidence, Failure, Origin
 from ..masking import Masker
 from ..spec import Target, read_spec
 
@@ -145,6 +145,9 @@ def _intended(target: Target, masker: Masker) -> Evidence:
         item = argv_of(target.flags, masker)
     except UsageError as error:
         raise UsageError(f"{masker.text(target.stated)}: flags: {error.message}", error.advice) from None
+    if isinstance(item.content, Argv) and not any(word.startswith("-") for word in item.content.words):
+        what = f"{masker.text(target.stated)}: flags names no flag"
+        raise UsageError(what, 'write flags = "--context-length 131072"')
     origin = Origin(masker.text(target.where).rstrip(":"))
     return item._replace(origin=origin, place=masker.text(target.stated), topic=INTENDED)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ..evidence import INTENDED, Argv, Evidence
+from ..figure import Kind, Source, read
 from .on_host import Asked
-from .programs import command_of, of_flags
+from .programs import command_of, launched, of_flags
 from .server import Server
+
+_FLAG = re.compile(r"--?[A-Za-z]")
+NOT_READ = "flags_not_read"
+OF_NO_MATTER = frozenset(["api_key", "admin_api_key", "log_level", "host"])  # to what a server holds
 
 
 def with_intended(server: Server, items: Sequence[Evidence], asked_of: Asked) -> Server:
@@ -18,7 +25,25 @@ def with_intended(server: Server, items: Sequence[Evidence], asked_of: Asked) ->
     if item is None:
         return server
     stated = _whole(item, server.engine)
-    return replace(server, intended=asked_of(stated), evidence=(*server.evidence, stated))
+    intended = {name: figure for name, figure in asked_of(stated).items() if figure.kind is Kind.CONFIGURED}
+    unread = _unread(stated, asked_of)
+    if unread:
+        intended[NOT_READ] = read(NOT_READ, ", ".join(unread), "", Source(item.place))
+    return replace(server, intended=intended, evidence=(*server.evidence, stated))
+
+
+def _unread(item: Evidence, asked_of: Asked) -> list[str]:
+    """Flags of which the engine's reader makes nothing: it does not know them, or their value is none."""
+    words = launched(item.content.words)[1] if isinstance(item.content, Argv) else ()
+    head = command_of(words).head
+    places = [n for n, word in enumerate(words) if n >= head and _FLAG.match(word)]
+    found = []
+    for begin, end in pairwise([*places, len(words)]):
+        bare = words[: places[0]]
+        told = [asked_of(item._replace(content=Argv(some))) for some in (bare, (*bare, *words[begin:end]))]
+        if told[0] == told[1]:
+            found.append(words[begin].partition("=")[0])
+    return [name for name in dict.fromkeys(found) if name.lstrip("-").replace("-", "_") not in OF_NO_MATTER]
 
 
 def _whole(item: Evidence, engine: str) -> Evidence:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..engines.intended import OF_NO_MATTER
 from ..engines.server import Server, Setting
 from ..figure import Figure, missing
 
-NO_MATTER = frozenset(["api_key", "admin_api_key", "log_level", "host"])
+NO_MATTER = OF_NO_MATTER
 
 
 def unequal(one: Figure, other: Figure) -> bool:
+    """1 is 1.0; "True" is true."""
+    values = (one.value, other.value)
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        return values[0] != values[1]
     return str(one.value).lower() != str(other.value).lower()
 
 
@@ -24,7 +29,8 @@ def told(server: Server, name: str, stated: Figure, runs: str, asked: Figure) ->
 
 def setting_of(server: Server, name: str) -> Setting | None:
     """The setting of an argument, where the engine has one."""
-    return next((setting for setting in server.settings if setting.requested.name == name), None)
+    names = (name, f"requested_{name}")  # of one that was not set
+    return next((setting for setting in server.settings if setting.requested.name in names), None)
 
 
 def plain(figure: Figure) -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 SHARED = {
+    "flags_not_read": (
+        "Flags of a target in an ullage.toml that are compared with nothing: Ullage does not read them, they are"
+        " misspelt, or their value is none."
+    ),
     "served_model_name": (
         "The name under which clients ask for the model (--served-model-name); the model's own where none is given."
         " Servers of one deployment are told from others by it."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..deployment import Deployment
+from ..engines.intended import NOT_READ
 from ..engines.server import Server
 from ..figure import Figure, Kind
 from .base import Hit, Severity, rule
@@ -35,11 +36,20 @@ def spec_differs(deployment: Deployment) -> Iterator[Hit]:
 @rule("spec-not-compared", Severity.INFO, "What the ullage.toml says could not be compared with what runs")
 def spec_not_compared(deployment: Deployment) -> Iterator[Hit]:
     """Nothing that was read of the server states what it was started with, or what is in effect, for some of the
-    `flags` in the `ullage.toml`. That no difference is shown for these proves nothing.
+    `flags` in the `ullage.toml`, or they are flags that are not compared, misspelt ones among them. That no difference
+    is shown for these proves nothing.
 
     The start-up log states them all; SGLang's server info does too.
     """
     for server in deployment.servers:
+        unread = server.intended.get(NOT_READ)
+        if unread:
+            yield Hit(
+                server.name,
+                f"not compared, for Ullage does not read them, or their values are none: {unread.value}",
+                (unread,),
+                "look at how they are written",
+            )
         unknown = [(name, stated) for name, stated in _compared(server) if _runs_with(server, name) is None]
         if unknown:
             names = ", ".join(f"{name} ({plain(stated)})" for name, stated in unknown)
@@ -52,7 +62,7 @@ def spec_not_compared(deployment: Deployment) -> Iterator[Hit]:
 
 
 def _compared(server: Server) -> list[tuple[str, Figure]]:
-    return [(name, stated) for name, stated in server.intended.items() if name not in NO_MATTER]
+    return [(name, figure) for name, figure in server.intended.items() if name not in (*NO_MATTER, NOT_READ)]
 
 
 def _runs_with(server: Server, name: str) -> Figure | None:
