@@ -193,6 +193,19 @@ def test_gpus_without_a_log_are_what_they_were(path: Path) -> None:
     assert (content.gpus[0].used_bytes, content.remark) == (11491 * 2**20, "")
 
 
+def test_a_log_of_lines_without_a_time_may_begin_with_a_json_line(path: Path) -> None:
+    content = one(path, '{"job": 7}\nloading\npool=9\n')
+    assert isinstance(content, Log)
+    assert [line.text for line in content.lines] == ["pool=9"]
+
+
+@pytest.mark.parametrize("text", ['{"a": 1,\n "pool=9": "x",\n', '{"pool=9": 1, "b', '{\n  "a": [\n   {"pool=9": 1}\n'])
+def test_a_document_that_was_cut_is_no_log(path: Path, text: str) -> None:
+    content = one(path, text)
+    assert isinstance(content, Failure)
+    assert "cut off" in content.advice
+
+
 def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:
     path.write_text(f"# How to serve\n\nStart it so:\n\n```sh\n{COMMAND}\n```\n")
     [item] = read(path)

@@ -23,6 +23,7 @@ _HEAD = 65536
 _LARGEST_DOCUMENT = 32 * 2**20
 _LARGEST_COMMAND = 65536
 _JSON_LIKE = re.compile(r"""\s*(?:\{|[\[(]\s*[\[({"'])""")
+_PART_OF_JSON = re.compile(r"""\s*(?:[\[\]{}"',]|$)""")
 _TIMED = re.compile(
     r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] "
     r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
@@ -137,9 +138,14 @@ class _Reader:
             if not _JSON_LIKE.match(text):
                 return []
             content = body.document(text, self.masker)
-        if isinstance(content, Document) or not _is_log(text):
+        if isinstance(content, Document) or not (_is_log(text) or self._speaks(text)):
             return [self.evidence(content)]
         return []
+
+    def _speaks(self, text: str) -> bool:
+        """Is a line that is no JSON one of a log that is looked for?"""
+        lines = [line.encode() for line in text[:_HEAD].splitlines() if not _PART_OF_JSON.match(line)]
+        return any(kind.keep.search(line) for line in lines for kind in self.scan.kinds)
 
     def _document(self, data: Any) -> list[Evidence]:
         if json_lines.is_certain(data):
