@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from tests.evidence import log, vllm_start
 from ullage.engines.ledger import Account, accounts_of
@@ -298,3 +300,66 @@ def test_the_summary_of_ascends_workers_is_read_too() -> None:
     assert in_gib(found)["graphs"] == 0.72
     assert in_gib(found)["left by --gpu-memory-utilization"] == round(60 - 48 - 0.5 - 0.72, 2)
     assert found.ledgers[0].unaccounted.least <= 0 <= found.ledgers[0].unaccounted.most
+
+
+def estimated(total: float, graphs: float, share: float, version: str = "0.25.0", *, to: str = "") -> Account:
+    """A start of 40 GiB of weights that prints no summary, on a GPU of so many GiB."""
+    part = graphs / total
+    line = (
+        "CUDA graph memory profiling is enabled (default since v0.21.0). The current"
+        f" --gpu-memory-utilization={share:.4f} is equivalent to --gpu-memory-utilization={share - part:.4f} without"
+        " CUDA graph memory profiling. To maintain the same effective KV cache size as before, increase"
+        f" --gpu-memory-utilization to {min(share + part, 1):.4f}."
+    )
+    asked = f"{to} --gpu-memory-utilization from {share:.4f} to {share + part:.4f} to maintain the same KV cache size."
+    pool = total * share - 40 - 3 - (0 if to else graphs)  # 3 GiB for a step and the rest
+    return account(
+        log(
+            "vllm.log",
+            *vllm_start(
+                300_000,
+                9.0,
+                "Model loading took 40.0 GiB memory and 7.0 seconds",
+                f"Estimated CUDA graph memory: {graphs:.2f} GiB total",
+                f"Available KV cache memory: {pool:.2f} GiB",
+                asked if to else line,
+                version=version,
+            ),
+        )
+    )
+
+
+@given(
+    st.sampled_from([61.0, 79.2, 94.97, 121.7]),
+    st.decimals("1.2", "9", places=2).map(float),
+    st.decimals("0.85", "0.95", places=2).map(float),
+    st.sampled_from(["", "increase", "Consider re-enabling it and increasing"]),
+)
+def test_the_share_that_the_graphs_are_tells_the_gpus_total(total: float, graphs: float, share: float, to: str) -> None:
+    assume(share + graphs / total < 1 or not to)
+    found = estimated(total, graphs, share, "0.19.1" if to else "0.25.0", to=to)
+    [led] = found.ledgers
+    assert led.whole.least <= total * GIB <= led.whole.most
+    assert led.whole.most - led.whole.least <= 0.05 * led.whole.least
+    assert sums(found)
+    assert led.unaccounted.least <= 3 * GIB <= led.unaccounted.most
+    assert {f.name for f in led.unknown} == {"idle now", "activation peak", "non-torch memory"}
+    cache, each = led.part("KV cache"), found.tap.each
+    assert cache is not None
+    assert each is not None
+    assert each.least <= 0.01 * total * GIB / (cache.size.number / 300_000) <= each.most
+
+
+@pytest.mark.parametrize(("graphs", "share"), [(0.05, 0.9), (-1.72, 0.9)])
+def test_an_estimate_that_is_too_small_tells_no_total(graphs: float, share: float) -> None:
+    [led] = estimated(79.2, graphs, share).ledgers
+    assert not led.whole.known
+
+
+def test_a_total_that_is_stated_is_not_reckoned() -> None:
+    lines = ("Estimated CUDA graph memory: 3.0 GiB total", "Available KV cache memory: 39.37 GiB")
+    equal = (
+        "The current --gpu-memory-utilization=0.92 is equivalent to --gpu-memory-utilization=0.8800 without, increase"
+    )
+    found = of(*lines, f"{equal} --gpu-memory-utilization to 0.96.", one_line(MERGED, 2.4), version="0.29.0")
+    assert found.ledgers[0].whole.number == round(94.97 * GIB)

@@ -19,6 +19,7 @@ from ...units import GIB
 from ..ledger_claims import gpus_of
 from ..server import Server
 from ..version import release_of
+from .total import total_of
 
 GRAPHS_INSIDE = (0, 20, 0)  # since then their estimate comes out of the share
 BEFORE = "before the engine began"
@@ -26,19 +27,25 @@ REFUSED = "free when it was refused"
 _TELLING_GIB = 0.1  # an estimate that is told from the rounding of five printed sizes
 NO_TOTAL = "no line states it: vLLM prints 'Free memory on device (free/total GiB)' since 0.11, and V0 its own ledger"
 _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
-_NO_LEFT = "no line states it, so it is in what is unaccounted for"
+_IN_REST = "no line states it, so it is in what is unaccounted for"
 _TRANSIENT = "head-room for one step of max_num_batched_tokens; PyTorch keeps it in its cache"
+_TAKEN = {
+    "weights": ("weights_gib", "consumed_gib"),
+    "activation peak": ("peak_activation_gib", "peak_torch_memory_gib"),
+    "non-torch memory": ("non_torch_gib", "non_torch_memory_gib", "consumed_gib"),
+}
 Figures = Mapping[str, Figure]
 
 
 def ledgers(server: Server) -> list[Ledger]:
     """One that stands for every GPU; where several workers print theirs, with the range over them."""
     figures = {n: f for n, f in server.figures.items() if f.known}
-    free, whole = _size(figures, "free_gib", "free_at_start"), _size(figures, "total_gib", "total")
+    free, whole = _size(figures, "free_gib", "free_at_start"), total_of(figures)
     total = whole or missing("total", "bytes", NO_TOTAL)
     parts = [*_before(figures, total), *_model(figures), *_pool(figures), *_graphs(figures), *_refused(figures)]
     unknown = [missing("idle now", "bytes", _IDLE)]
-    unknown += [] if whole or not free else [total, missing("idle at the end of the start", "bytes", _NO_LEFT)]
+    unknown += [] if whole or not free else [total, missing("idle at the end of the start", "bytes", _IN_REST)]
+    unknown += [missing(name, "bytes", _IN_REST) for name in _not_stated(figures) if whole]
     found = ledger(_device(server), whole or free or total, [*parts, *_left(figures, total, parts)])
     return [
         replace(
@@ -91,6 +98,12 @@ def _model(figures: Figures) -> Iterator[Part]:
         size = _size(figures, key, name) or _of_profile(figures, key, name)
         if size is not None and not (consumed is not None and key == "non_torch_gib"):
             yield Part(name, size, why=why)
+
+
+def _not_stated(figures: Figures) -> Iterator[str]:
+    """What a start takes of its share besides, where it came up and its summary is not there."""
+    if "available_kv_gib" in figures and "free_gib" not in figures:
+        yield from (name for name, keys in _TAKEN.items() if not figures.keys() & set(keys))
 
 
 def _of_profile(figures: Figures, key: str, name: str) -> Figure | None:
@@ -202,10 +215,10 @@ def _outside(figures: Figures, whole: Figure, parts: list[Part]) -> Part | None:
 
 
 def _graphs_outside(figures: Figures) -> list[Figure]:
-    """All that they took, or what they took above the estimate that came out of the share."""
+    """All that they took, or are estimated to take; or what they took above the estimate that came out of the share."""
     took, estimate = _size(figures, "graph_gib", "graphs"), _size(figures, "estimated_cudagraph_gib", "estimate")
-    if took is None or not graphs_inside(figures):
-        return [took] if took is not None else []
-    if estimate is None or took.number <= estimate.number:
+    if not graphs_inside(figures):
+        return [size for size in (took or estimate,) if size is not None]
+    if took is None or estimate is None or took.number <= estimate.number:
         return []
     return [less("graphs_above_estimate", took, [estimate], "what graphs took - what was estimated")]

@@ -134,6 +134,12 @@ _RULES = (
         r" (?P<suggested_utilization>[0-9.]*[0-9])",
     ),
     _rule(
+        Step.NOTE,
+        "--gpu-memory-utilization from",
+        r"increas(?:e|ing) --gpu-memory-utilization from (?P<gpu_memory_utilization>NUM) to"
+        r" (?P<suggested_utilization>[0-9.]*[0-9])",
+    ),
+    _rule(
         Step.KV,
         "blocks: ",
         r"# (?P<device>GPU|cuda|rocm|xpu|hpu|neuron|tpu|npu|CPU|\w+) blocks: (?P<num_gpu_blocks>\d+)"
