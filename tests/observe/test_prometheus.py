@@ -233,6 +233,22 @@ def test_nothing_there_says_which_servers_are_down(setup: Setup) -> None:
     assert "Status > Targets" in found.advice
 
 
+def test_servers_that_are_down_are_told_beside_those_that_are_up(setup: Setup) -> None:
+    *items, missing = read_prometheus(setup.url, ['{cluster=~"a|c"}'], ACCESS, Masker())
+    assert {item.origin.target for item in items} == {setup.place(setup.sglang), setup.place(setup.vllm)}
+    assert isinstance(missing.content, Failure)
+    assert missing.content.reason.startswith("Prometheus cannot scrape 127.0.0.1:")
+    assert not [i for i in read_prometheus(setup.url, ['{cluster="a"}'], ACCESS, Masker()) if i.failed]
+
+
+def test_series_of_nobody_are_not_none(server: Server) -> None:
+    server.answering = answering([series("sglang:token_usage", 0.5, job="collector")])
+    found = failure(read_prometheus(server.url, ['{job="collector"}'], ACCESS, Masker()))
+    assert (
+        found.reason == 'the series for {job="collector"} have no label `instance` or `pod`: whose they are is not told'
+    )
+
+
 def test_prometheus_says_what_is_wrong_with_a_selector(setup: Setup) -> None:
     found = failure(read_prometheus(setup.url, ['{job=~"(("}'], ACCESS, Masker()))
     assert found.reason.startswith("Prometheus refuses the query: ")

@@ -23,6 +23,7 @@ from .targets import normalise
 
 MOST_SERIES = 5000
 _AT_ONCE = 8
+_DOWN_SHOWN = 5
 _ENGINES = ("sglang[:_]", "vllm:", "llamacpp:", "smg_", "sgl_router_")
 # Buckets are most of a page, and are not read but for those of token counts: metrics_text leaves them out as well.
 _NO_BUCKETS = '__name__!~".*(seconds|[^s])_bucket"'
@@ -89,12 +90,14 @@ def read_prometheus(
     if failed:
         return [reader.evidence(failed[0])]
     found = [answer for answer in answers if isinstance(answer, _Answer)]
-    servers, targets = _grouped(series for answer in found for series in answer.series)
+    series = [one for answer in found for one in answer.series]
+    servers, targets = _grouped(series)
     if not servers:
-        return [reader.evidence(_nothing(match, targets))]
+        return [reader.evidence(_nothing(match, targets, any(one.name != "up" for one in series)))]
     kept = _up_to(servers, most_series)
     items = reader.servers(kept, targets, selectors, [words for answer in found for words in answer.warnings])
-    left = len(servers) - len(kept)
+    down, left = _down(targets, servers), len(servers) - len(kept)
+    items += [reader.evidence(_missing(down))] if down else []
     return [*items, reader.evidence(_too_many(left, most_series))] if left else items
 
 
@@ -138,11 +141,25 @@ def _up_to(servers: Mapping[Key, dict[Key, _Series]], most: int) -> dict[Key, li
     return kept
 
 
-def _nothing(match: Sequence[str], targets: Mapping[Key, _Series]) -> Failure:
-    down = sorted(_shown(key) for key, up in targets.items() if not up.value)
+def _down(targets: Mapping[Key, _Series], servers: Mapping[Key, object] | None = None) -> list[str]:
+    """Targets that Prometheus cannot scrape, but for those of which there are series all the same."""
+    return sorted(_shown(key) for key, up in targets.items() if not up.value and key not in (servers or {}))
+
+
+def _missing(down: Sequence[str]) -> Failure:
+    more = f" and {len(down) - _DOWN_SHOWN} more" if len(down) > _DOWN_SHOWN else ""
+    told = f"Prometheus cannot scrape {', '.join(down[:_DOWN_SHOWN])}{more}"
+    return Failure("down", f"{told}: nothing is known of them now", "are these servers up?")
+
+
+def _nothing(match: Sequence[str], targets: Mapping[Key, _Series], aggregates: bool) -> Failure:
+    down = _down(targets)
     reason = f"no series of an engine in the last 5 minutes for {', '.join(match)}"
+    if aggregates:
+        reason = f"the series for {', '.join(match)} have no label `instance` or `pod`: whose they are is not told"
+        return Failure("empty", reason, "pick series that Prometheus scraped from the servers themselves")
     if down:
-        return Failure("empty", f"{reason}; Prometheus cannot scrape {', '.join(down[:5])}", "are these servers up?")
+        return Failure("empty", f"{reason}; {_missing(down).reason}", _missing(down).advice)
     return Failure("empty", reason, "look at Status > Targets there: is the server scraped, and are its labels right?")
 
 
