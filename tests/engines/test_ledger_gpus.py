@@ -342,3 +342,12 @@ def test_a_model_in_the_hosts_memory_is_on_no_card() -> None:
     found, unserved = of_llama("load_tensors:   CPU_Mapped model buffer size =   300.00 MiB", cards=1)
     assert [led.device for led in found] == ["the host"]
     assert [led.device for led in unserved] == ["GPU 0 (RTX PRO 6000)"]
+
+
+def test_caches_of_no_named_device_are_on_no_card() -> None:
+    line = (
+        "llama_kv_cache: size = 448.00 MiB (  8192 cells,  28 layers,  1/1 seqs), K (f16): 224.00 MiB, V (f16): 224.00"
+    )
+    found, unserved = of_llama(f"{line} MiB", cards=1)
+    assert [led.device for led in found] == ["all devices together"]
+    assert len(unserved) == 1

@@ -214,3 +214,34 @@ def test_a_context_that_no_slot_can_use_is_told() -> None:
     for length, told in ((8192, True), (262_144, False)):
         says = account(LINES[0], trained.format(length), *LINES[1:], TABLE).tap.says
         assert any("above 32768 with 4 slots buys nothing" in line for line in says) == told
+
+
+SIZES = (
+    "llama_kv_cache_iswa: creating non-SWA KV cache, size = 131072 cells",
+    "llama_kv_cache: size = 3072.00 MiB (131072 cells,  12 layers,  1/1 seqs), K (f16): 1536.00 MiB, V (f16): 1536.00"
+    " MiB",
+    "llama_kv_cache_iswa: creating     SWA KV cache, size = 768 cells",
+    "llama_kv_cache: size =   18.00 MiB (   768 cells,  12 layers,  1/1 seqs), K (f16):    9.00 MiB, V (f16):    9.00"
+    " MiB",
+)
+
+
+def test_caches_of_which_no_line_names_the_device_are_told_together() -> None:
+    """At the usual verbosity of some builds a cache's size is logged, and no buffer of it."""
+    [led] = account(*SIZES).ledgers
+    assert led.device == "all devices together"
+    assert {part.name: part.size.number / MIB for part in led.parts} == {"KV cache": 3072, "window cache": 18}
+    assert not led.whole.known
+    assert "no line states on which devices" in led.whole.note
+
+
+def test_a_cache_whose_buffer_is_logged_is_counted_once() -> None:
+    buffers = ("CUDA0 KV buffer size =  3072.00 MiB", "CUDA0 KV buffer size =    18.00 MiB")
+    lines = [SIZES[0], f"llama_kv_cache: {buffers[0]}", *SIZES[1:3], f"llama_kv_cache: {buffers[1]}", SIZES[3]]
+    [led] = account(*lines).ledgers
+    assert led.device == "CUDA0"
+    first, second = account(*lines[:4], SIZES[3]).ledgers
+    assert [part.name for part in first.parts] == ["KV cache"]
+    assert (second.device, [part.name for part in second.parts]) == ("all devices together", ["window cache"])
+    table = TABLE.replace("2048", "3090").replace("10752", "11794")
+    assert [led.device for led in account(*SIZES, table).ledgers] == ["CUDA0"]

@@ -97,7 +97,7 @@ def _is_device(led: Ledger) -> bool:
     """A GPU's of this machine, whatever llama.cpp calls it (CUDA0, Vulkan1, SYCL0, MTL0): not the host's memory, and
     not a device behind an RPC server, which may be of any machine.
     """
-    return re.match(r"the host$|RPC", led.device) is None
+    return re.match(r"the host$|all devices together$|RPC", led.device) is None
 
 
 def _on_card(base: Ledger, card: Card, claim: Claim) -> Ledger:

@@ -35,8 +35,10 @@ _OTHERS = (
     ("mmproj_compute_mib", "projector compute buffer"),
 )
 HOST = "the host"
+TOGETHER = "all devices together"
 _HOST_ROW = "Host"  # as the table calls it
 _NO_HOST = "the log states none of the host"
+_NO_DEVICE = "no line states on which devices they lie: the lines of 'KV buffer size' do, beside these"
 _NO_TOTAL = (
     "no line states it: llama-server prints a table of each device when it ends, and with --fit before it loads (with"
     " -lv 4 in builds since 2026)"
@@ -47,11 +49,13 @@ Figures = Mapping[str, Figure]
 
 
 def ledgers(server: Server) -> list[Ledger]:
-    """One for each device, and one for what lies in the host's memory."""
+    """One for each device, one for caches whose devices are not told, and one for what lies in the host's memory."""
     figures = {n: f for n, f in server.figures.items() if f.known}
     named = sorted({name.partition(" ")[2] for name in figures if "_mib " in name})
     hosts = [device for device in named if is_host(device)]
     found = [_of_device(server, device, figures) for device in named if device not in hosts and _holds(device, figures)]
+    if caches := [*_of_no_device(figures)]:
+        found.append(replace(ledger(TOGETHER, missing("total", "bytes", _NO_DEVICE), caches), server=server.name))
     return [*found, *([_of_host(server, hosts, figures)] if hosts else [])]
 
 
@@ -126,6 +130,17 @@ def _context(devices: list[str], figures: Figures, prefix: str, title: str) -> I
         yield with_rest(Part("context", cut_to_mib(stated, "context"), inner), "rest of the context")
     else:
         yield from inner
+
+
+def _of_no_device(figures: Figures) -> Iterator[Part]:
+    """Caches whose whole size is stated, and no buffer of them."""
+    if any(name.startswith("context_mib ") for name in figures):
+        return
+    for prefix, title in (("", ""), ("draft_", "draft ")):
+        for key, name in _CONTEXT:
+            size = _buffer(figures.get(prefix + key.replace("buffer_", "")), name)
+            if size is not None and prefix + key not in figures:
+                yield Part(title + name, size)
 
 
 def _together(figures: Figures, name: str, devices: list[str]) -> Figure | None:
