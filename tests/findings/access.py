@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from tests.evidence import URL, argv, document, failed, gauges, log, metrics, on_host, start, vllm_start
-from ullage.evidence import Evidence
+from ullage.evidence import Evidence, Process
 from ullage.findings.base import Severity
 
-from .scenario import Scenario, Scenarios
+from .scenario import Items, Scenario, Scenarios
 
 INFO = {"model_path": "/models/small", "mem_fraction_static": 0.8, "host": "127.0.0.1"}
 LAUNCH = "python -m sglang.launch_server --model-path /models/small --host"
@@ -97,7 +97,23 @@ LLAMA_METRICS = (
         severity=Severity.INFO,
     ),
 )
+
+
+def in_a_container(url: str | None) -> Items:
+    """On all addresses of a network of its own; `url`: where its port is published, if it is."""
+    items = on_host("vllm serve small --host 0.0.0.0 --port 8000", listens=("0.0.0.0:8000",), url=url or "pid 4242")
+    assert isinstance(items[0].content, Process)
+    return (items[0]._replace(content=items[0].content._replace(network="network namespace 5")), *items[1:])
+
+
 OPEN_BY_SOCKETS = (
+    Scenario(
+        fires=in_a_container("http://127.0.0.1:8000"),
+        silent=in_a_container(None),
+        says=("0.0.0.0 without a key, in a network of its own: to whom its port is published is not read",),
+        advice="--host 127.0.0.1",
+        severity=Severity.WARNING,
+    ),
     Scenario(  # what the process table says of its sockets outranks what the engine would take
         fires=on_host("vllm serve small --port 8000", listens=("0.0.0.0:8000", "127.0.0.1:9000")),
         silent=on_host("vllm serve small --port 8000", listens=("127.0.0.1:8000",)),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.evidence import READ_AT, log, of_server, on_host, start
-from ullage.evidence import DOWN, Evidence, Origin, Unit
+from ullage.evidence import CONFIGURED, DOWN, Evidence, Failure, Origin, Unit
 from ullage.findings.base import Severity
 
 from .scenario import Items, Scenario, Scenarios
@@ -58,12 +58,21 @@ RESTART = (
 )
 
 
+RUNS_ON = on_host(LAUNCH, unit=UNIT)
+MASKED = Evidence(RUNS_ON[0].origin, UNIT, CONFIGURED, READ_AT, Failure("masked", "it cannot be started"))
 GONE = (
     Scenario(
         fires=on_host(LAUNCH, unit=UNIT, gone=True),
         silent=on_host(LAUNCH, unit=UNIT),
         says=("sglang.service is active (running), and its file is no more",),
         advice="put its file back",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=(*RUNS_ON, MASKED),
+        silent=(*RUNS_ON, MASKED._replace(content=Failure("no rights", "no permission to read it"))),
+        says=("sglang.service is active (running), and it is masked",),
+        advice="systemctl unmask sglang.service",
         severity=Severity.WARNING,
     ),
 )

@@ -48,12 +48,19 @@ def open_to_the_network(deployment: Deployment) -> Iterator[Hit]:
     vLLM listens on all addresses unless `--host` is given. Its key may stand in the environment (`VLLM_API_KEY`),
     which no log shows: then this is only probable. llama-server takes it from `LLAMA_API_KEY` or `--api-key-file`;
     SGLang only as an argument, which a YAML file for `--config` keeps off the command line.
+
+    In a container a server has to listen on all addresses. It is open as far as its port is published: `docker run -p
+    127.0.0.1:8000:8000` lets in this host alone.
     """
     for server in deployment.servers:
         host = _listens_on(server)
         if host.value in ("0.0.0.0", "::", "[::]") and _arguments_known(server) and not server.figure("api_key").known:
             hidden = server.engine == "vLLM" and not any(isinstance(e.content, Argv) for e in server.evidence)
             perhaps = ", unless VLLM_API_KEY is in its environment" if hidden else ""
+            if server.host and server.host.process.network:
+                if not server.name.startswith("http"):
+                    continue
+                hidden, perhaps = True, f"{perhaps}, in a network of its own: to whom its port is published is not read"
             yield Hit(
                 server.name,
                 f"listens on {host.value} without a key{perhaps}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..deployment import Deployment
 from ..engines.server import OnHost, Server
-from ..evidence import CONFIGURED, Argv, ConfigFile, Unit
+from ..evidence import CONFIGURED, Argv, ConfigFile, Failure, Unit
 from ..figure import Figure, Source, read
 from ..units import told_duration
 from .base import Hit, Severity, rule
@@ -147,20 +147,33 @@ def _clock_was_set(host: OnHost) -> bool:
 
 @rule("unit-gone", Severity.WARNING, "The unit's file is no more")
 def unit_gone(deployment: Deployment) -> Iterator[Hit]:
-    """The server runs on in a unit whose file was removed or renamed. When it ends, or after a reboot, nothing starts
-    it again under this name; and what would be started next cannot be compared with what runs.
+    """The server runs on in a unit whose file was removed or renamed, or that was masked. When it ends, or after a
+    reboot, nothing starts it again under this name; and what would be started next cannot be compared with what runs.
 
     Put the file back, or start the server under its new unit when that suits.
     """
     for server in deployment.servers:
         unit = server.host.unit if server.host else None
-        if unit is not None and unit.gone:
+        if unit is not None and _is_masked(deployment, server):
+            yield Hit(
+                server.name,
+                f"{unit.name} is {unit.state}, and it is masked: nothing starts it again",
+                (server.figure("unit"),),
+                f"{unit_command('systemctl', unit, 'unmask')}, or start it under another unit when that suits",
+            )
+        elif unit is not None and unit.gone:
             yield Hit(
                 server.name,
                 f"{unit.name} is {unit.state}, and its file is no more: nothing starts it again",
                 (server.figure("unit"),),
                 "put its file back, or start it under its new unit when that suits",
             )
+
+
+def _is_masked(deployment: Deployment, server: Server) -> bool:
+    owners = {item.origin.owner for item in server.evidence} - {""}
+    failed = [item.content for item in deployment.failed if item.origin.owner in owners and item.topic == CONFIGURED]
+    return any(isinstance(content, Failure) and content.status == "masked" for content in failed)
 
 
 @rule("clock-set", Severity.INFO, "The clock was set while the server ran")
