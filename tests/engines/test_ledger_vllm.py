@@ -270,6 +270,50 @@ def test_a_start_that_was_refused_has_taken_nothing() -> None:
     assert "0.3 is the most that starts" in found.tap.unknown
 
 
+def test_a_start_that_was_refused_for_its_context_says_what_it_needs() -> None:
+    refused = (
+        "(EngineCore pid=9) ERROR 09-12 10:00:30 [core.py:1] ValueError: To serve at least one request with the model's"
+        " max seq len (32000), (1.1 GiB KV cache is needed, which is larger than the available KV cache memory (0.59"
+        " GiB)."
+    )
+    found = account(log("vllm.log", *vllm_start(1, 1.0, "Available KV cache memory: 0.59 GiB")[:4], refused))
+    assert "one request takes 1.10 GiB of KV, and 0.59 GiB are there" in found.tap.unknown
+    assert found.ledgers[0].remarks == ("the start was refused: what it took and found was given back when it ended",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "others"),
+    [
+        (("Available KV cache memory: 36.56 GiB",), "'GPU KV cache size'", "'Available KV cache memory'"),
+        (("GPU KV cache size: 64,000 tokens", "Model loading took 9.5 GiB"), "'Available KV cache memory'", "size'"),
+        (("Model loading took 9.5 GiB",), "'GPU KV cache size') and no line", "nothing of its memory"),
+        (("GPU KV cache size: 64,000 tokens",), "nothing of its memory is part of the evidence", "no line states"),
+    ],
+)
+def test_what_is_not_told_is_named_by_the_line_that_tells_it(lines: tuple[str, ...], words: str, others: str) -> None:
+    unknown = account(log("vllm.log", *(f"INFO 09-12 10:00:20 [x.py:1] {line}" for line in lines))).tap.unknown
+    assert words in unknown
+    assert others not in unknown
+
+
+def test_workers_that_differ_tell_the_total_by_the_lines_of_one() -> None:
+    """Two GPUs of 80 GiB: the estimates and what they are of the GPU are of the worker with least for its cache."""
+    lines = [
+        f"(Worker_TP{rank} pid={rank}) INFO 09-12 10:00:20 [gpu_worker.py:1] {line}"
+        for rank, graphs, pool in ((0, 2.0, 30.0), (1, 4.0, 28.0))
+        for line in (
+            f"Estimated CUDA graph memory: {graphs:.2f} GiB total",
+            f"Available KV cache memory: {pool} GiB",
+            f"The current --gpu-memory-utilization=0.9000 is equivalent to --gpu-memory-utilization"
+            f"={0.9 - graphs / 80:.4f} without CUDA graph memory profiling. To maintain the same effective KV cache"
+            f" size as before, increase --gpu-memory-utilization to {0.9 + graphs / 80:.4f}.",
+        )
+    ]
+    for order in (lines, lines[::-1]):
+        [led] = account(log("vllm.log", *vllm_start(300_000, 9.0, *order))).ledgers
+        assert led.whole.least <= 80 * GIB <= led.whole.most
+
+
 def test_the_pool_of_the_highest_share_is_told_in_bytes() -> None:
     found = account(started(version="0.11.0"), margin=100 * 2**20)
     assert found.tap.best is not None

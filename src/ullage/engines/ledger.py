@@ -14,6 +14,11 @@ from .ledger_gpus import on_cards, unserved
 from .server import Role, Server
 
 _MODULES = {"SGLang": "sglang", "vLLM": "vllm", "llama.cpp": "llamacpp", "tank": "tank"}
+_LINES = {  # of a start, which state sizes in bytes
+    "SGLang": "'Load weight end' and 'Memory pool end'",
+    "vLLM": "'Model loading took' and 'Available KV cache memory'",
+    "llama.cpp": "'model buffer size' and 'KV buffer size'",
+}
 
 
 class _Reckons(Protocol):
@@ -53,7 +58,10 @@ def _ledgers(server: Server) -> list[Ledger]:
 
 def _tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
     if not ledgers:
-        return OnTap("", unknown="nothing of its memory is part of the evidence: the start-up log would tell it")
+        lines = f", in lines of {_LINES[server.engine]}" if server.engine in _LINES else ""
+        return OnTap(
+            "", unknown=f"nothing of its memory is part of the evidence: the start-up log would tell it{lines}"
+        )
     return _module(server, "on_tap").on_tap(server, ledgers, margin)
 
 

@@ -23,7 +23,7 @@ _MOST = frozenset("weights_gib graph_gib load_s graph_s init_s consumed_gib num_
 _OF_GPU = frozenset(
     """total_gib budget_gib free_gib weights_gib consumed_gib non_torch_gib peak_activation_gib available_kv_gib
     graph_gib kv_shortfall_gib kv_bytes estimated_cudagraph_gib non_torch_memory_gib peak_torch_memory_gib
-    suggested_kv_cache_memory_bytes""".split()
+    suggested_kv_cache_memory_bytes equivalent_utilization suggested_utilization""".split()
 )
 _NO_FIGURES = frozenset(["arguments", "config", "signal", "stopping", "refused", "died", "expired_request", "cause"])
 _SIGNED = frozenset(["suggested_kv_cache_memory_bytes"])  # below zero in 0.29 to 0.33 (issue 57936)

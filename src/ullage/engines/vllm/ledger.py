@@ -24,6 +24,7 @@ from .total import total_of
 GRAPHS_INSIDE = (0, 20, 0)  # since then their estimate comes out of the share
 BEFORE = "before the engine began"
 REFUSED = "free when it was refused"
+_GIVEN_BACK = "the start was refused: what it took and found was given back when it ended"
 _TELLING_GIB = 0.1  # an estimate that is told from the rounding of five printed sizes
 NO_TOTAL = "no line states it: vLLM prints 'Free memory on device (free/total GiB)' since 0.11, and V0 its own ledger"
 _IDLE = "without GPU evidence: name a captured nvidia-smi -q -x as one more target, or run ullage on the host"
@@ -54,6 +55,7 @@ def ledgers(server: Server) -> list[Ledger]:
             usable=free,
             of_whole="total" if whole or not free else "free when the engine began",
             unknown=tuple(unknown),
+            remarks=(_GIVEN_BACK,) if "start_refused" in figures and parts else (),
         )
     ]
 

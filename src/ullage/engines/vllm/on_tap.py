@@ -23,6 +23,8 @@ from .ledger import NO_TOTAL, REFUSED, Figures, graphs_inside, pool_bytes, reque
 LEVER = "--gpu-memory-utilization"
 _SETS = f"it sets the pool, and {LEVER} buys nothing"
 _DOUBLE = ((0, 29, 0), (0, 34, 0))  # the printed --kv-cache-memory counts the graphs twice (issue 57936)
+_NO_TOKENS = "no line states the pool in tokens or blocks ('GPU KV cache size')"
+_NO_BYTES = "no line states the pool's memory ('Available KV cache memory', since 0.10)"
 _WORTH = GIB // 50
 _SPARE = 150 * MIB  # what vLLM leaves of the share in its suggestion
 _NO_LEFT = (
@@ -115,11 +117,19 @@ def _why_not(figures: Figures, led: Ledger, pool: Figure | None) -> str:
         )
     if "kv_shortfall_gib" in figures:
         return _short(figures, led)
+    if (needed := figures.get("needed_kv_gib")) is not None and "start_refused" in figures:
+        held = figures["available_kv_gib"].number if "available_kv_gib" in figures else 0
+        return f"the start was refused: one request takes {needed.number:,.2f} GiB of KV, and {held:,.2f} GiB are there"
     if pool is None or pool_bytes(figures) is None:
-        return "the pool or its memory is not known: the start-up log would tell it"
+        return _no_pool(figures, pool)
     if not _total(led).known:
         return f"the GPU's total is not known: {_total(led).note}"
     return "the utilization is not known: the start-up log's arguments or --flags would tell it"
+
+
+def _no_pool(figures: Figures, pool: Figure | None) -> str:
+    untold = [*([_NO_TOKENS] if pool is None else []), *([_NO_BYTES] if pool_bytes(figures) is None else [])]
+    return f"{' and '.join(untold)}; the start-up log would tell it"
 
 
 def _short(figures: Figures, led: Ledger) -> str:
