@@ -375,7 +375,7 @@ def estimated(total: float, graphs: float, share: float, version: str = "0.25.0"
 
 @given(
     st.sampled_from([61.0, 79.2, 94.97, 121.7]),
-    st.decimals("1.2", "9", places=2).map(float),
+    st.decimals("1.2", "8", places=2).map(float),
     st.decimals("0.85", "0.95", places=2).map(float),
     st.sampled_from(["", "increase", "Consider re-enabling it and increasing"]),
 )
