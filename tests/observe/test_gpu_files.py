@@ -200,6 +200,13 @@ def test_values_without_a_header_are_refused_with_what_to_do() -> None:
     assert "leave out noheader: nvidia-smi --query-gpu=index,name,uuid" in found.advice
 
 
+def test_a_gpu_that_does_not_answer_is_told_beside_the_others() -> None:
+    lost = "Unable to determine the device handle for GPU 0000:07:00.0: Unknown Error"
+    found = gpus(f"index, memory.total [MiB], memory.used [MiB]\n{lost}\n1, 46068 MiB, 70 MiB\n{lost}\n")
+    assert [gpu.number for gpu in found.gpus] == [1]
+    assert found.remark == f"nvidia-smi says: {lost}"
+
+
 def test_the_report_for_people_is_refused_with_what_to_do() -> None:
     found = failure("\n==============NVSMI LOG==============\n\nDriver Version : 550.1\nAttached GPUs : 1\n")
     assert found.advice == "capture nvidia-smi -q -x"

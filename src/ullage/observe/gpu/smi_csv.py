@@ -19,6 +19,8 @@ _COLUMN = re.compile(r"([a-z][a-z0-9_.]*)(?: \[[^\]]*\])?", re.ASCII)
 _OURS = {"memory.total", "memory.used", "memory.free", "memory.reserved", "used_gpu_memory", "used_memory"}
 _SAME = {"gpu_name": "name", "gpu_uuid": "uuid", "used_memory": "used_gpu_memory", "process_name": "process"}
 _UNNAMED = re.compile(r"[0-9]+ MiB|GPU-[0-9a-f-]{36}")
+# What it prints in the place of a GPU that does not answer any more.
+_LOST = re.compile(r"^.*(?:Unable to determine the device handle|GPU is lost|fallen off the bus).{0,120}", re.MULTILINE)
 _QUERY = (
     "nvidia-smi --query-gpu=index,name,uuid,driver_version,memory.total,memory.reserved,memory.used,memory.free"
     " --format=csv"
@@ -45,7 +47,9 @@ def parse(text: str, masker: Masker) -> Gpus | Failure | None:
     last = (of_gpus or of_processes or [{}])[-1]
     drivers = [told(row.get("driver_version")) for row in of_gpus]
     driver = masker.text(next(filter(None, drivers), ""))
-    return Gpus(tuple(gpus), driver, MIB, masker.text(told(last.get("timestamp"))))
+    lost = "; ".join(dict.fromkeys(match[0].strip() for match in _LOST.finditer(text)))
+    remark = masker.text(f"nvidia-smi says: {lost}") if lost else ""
+    return Gpus(tuple(gpus), driver, MIB, masker.text(told(last.get("timestamp"))), remark)
 
 
 def _tables(text: str) -> Iterator[_Table]:
