@@ -351,3 +351,12 @@ def test_pools_of_processes_that_nothing_tells_apart_take_no_negative_memory() -
     pool = "KV Cache is allocated. #tokens: 5000, K size: 6.00 GB, V size: 6.00 GB"
     found = server("Memory pool end. avail mem=11.00 GB", pool, "Memory pool end. avail mem=33.00 GB")
     assert not [part for led in ledgers(found) for part in led.parts if part.size.least < 0]
+
+
+@pytest.mark.parametrize(("context", "known"), [(32768, True), (128000, True), (13107, False), (52428, False)])
+def test_a_summary_that_somebody_ended_with_the_context_states_it(context: int, known: bool) -> None:
+    """Builds of 2026 print more behind it: half of a round number is none itself."""
+    line = f"[2026-06-02 10:05:00 TP0] max_total_num_tokens=20000, max_running_requests=64, context_len={context}"
+    found = server(line)
+    assert found.figure("context_len").known == known
+    assert found.figure("max_running_requests").value == 64

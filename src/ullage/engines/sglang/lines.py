@@ -267,11 +267,21 @@ def _values(match: re.Match[str]) -> dict[str, Value]:
 
 
 def _summary(body: str, time: str) -> dict[str, Value]:
-    """Its fields, but for a last one that is cut: no version ends the line with it."""
+    """Its fields, but for a last one that is cut: no version ends the line with it. Where a person ended it with a
+    context, that is a round number, and half of one is not.
+    """
     stated = [(found[1].lower(), found[2], found.end() < len(body)) for found in _SUMMARY_FIELD.finditer(body)]
     named = [(_SUMMARY_NAMES.get(name, name), text, closed) for name, text, closed in stated]
-    last = "" if time[:4].isdigit() and time >= "2026" else _LAST_OF_OLD
-    return _numbers((n, text) for n, text, closed in named if closed or n == last or len(named) == 1)
+    is_old = not (time[:4].isdigit() and time >= "2026")
+    return _numbers(
+        (name, text)
+        for name, text, closed in named
+        if closed or len(named) == 1 or (name == _LAST_OF_OLD and (is_old or _is_round(text)))
+    )
+
+
+def _is_round(text: str) -> bool:
+    return text.isdigit() and int(text) > 0 and (int(text) % 1024 == 0 or int(text) % 1000 == 0)
 
 
 _IDENTIFIERS = frozenset({"failed_room"})  # digits that count nothing, however many they are
