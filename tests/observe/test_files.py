@@ -93,7 +93,6 @@ def test_metrics(path: Path) -> None:
         (b'{"a": [1, 2', "not json"),
         (b"{'a': [1, 2", "not json"),
         (b"[" * 100_000, "not json"),
-        (b'{"a": 1}\n{"b": 2}\n', "not json"),
     ],
 )
 def test_nothing_to_read(path: Path, data: bytes, status: str) -> None:
@@ -204,6 +203,34 @@ def test_a_document_that_was_cut_is_no_log(path: Path, text: str) -> None:
     content = one(path, text)
     assert isinstance(content, Failure)
     assert "cut off" in content.advice
+
+
+PAGE = '# TYPE a gauge\na{x="{"} 1\nb 2\n'
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n\n  \n"])
+@pytest.mark.parametrize(
+    ("texts", "kinds"),
+    [
+        (['{"a": 1}', '[{"b": 2}]'], [Document, Document]),
+        (['{\n "a": 1\n}', PAGE], [Document, Samples]),
+        ([PAGE, '{"a": 1}', "[]"], [Samples, Document, Document]),
+        (['{"a": 1}', f"\n{PAGE}", '{"b": 2}'], [Document, Samples, Document]),
+    ],
+)
+def test_several_answers_in_one_file(path: Path, texts: list[str], kinds: list[type], between: str) -> None:
+    """As `for p in ...; do curl $URL/$p; done > file` leaves them."""
+    path.write_text("".join(f"{text}{between}" if text.endswith("\n") else f"{text}\n{between}" for text in texts))
+    found = read(path)
+    assert [type(item.content) for item in found] == kinds
+    assert {item.origin for item in found} == {found[0].origin}
+    for item in found:
+        assert not isinstance(item.content, Samples) or [s.value for s in item.content.samples] == [1, 2]
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}\n{"b": ', '{"a": 1}\nnothing known\n', '{"a": 1}\n' * 70])
+def test_what_is_not_all_answers_is_refused(path: Path, text: str) -> None:
+    assert isinstance(one(path, text), Failure)
 
 
 def test_a_document_that_quotes_commands_is_no_command(path: Path) -> None:

@@ -24,6 +24,9 @@ _LARGEST_DOCUMENT = 32 * 2**20
 _LARGEST_COMMAND = 65536
 _JSON_LIKE = re.compile(r"""\s*(?:\{|[\[(]\s*[\[({"'])""")
 _PART_OF_JSON = re.compile(r"""\s*(?:[\[\]{}"',]|$)""")
+_NOT_BLANK = re.compile(r"\S")
+_NEXT_DOCUMENT = re.compile(r"^[{\[]", re.MULTILINE)
+_MOST_ANSWERS = 64
 _TIMED = re.compile(
     r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] "
     r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
@@ -139,8 +142,30 @@ class _Reader:
                 return []
             content = body.document(text, self.masker)
         if isinstance(content, Document) or not (_is_log(text) or self._speaks(text)):
-            return [self.evidence(content)]
+            return self._answers(text) or [self.evidence(content)]
         return []
+
+    def _answers(self, text: str) -> list[Evidence]:
+        """Those of several endpoints, saved one after the other. [] where anything else stands among them."""
+        items: list[Evidence] = []
+        place = 0
+        while begun := _NOT_BLANK.search(text, place):
+            place = begun.start()
+            if len(items) > _MOST_ANSWERS:
+                return []
+            if text[place] in "{[":
+                try:
+                    data, place = json_text.first(text, place)
+                except ValueError:
+                    return []
+                items.append(self.evidence(Document(self.masker.document(data))))
+                continue
+            found = _NEXT_DOCUMENT.search(text, place)
+            page, place = text[place : found.start() if found else len(text)], found.start() if found else len(text)
+            if not metrics_text.looks_like_metrics(page):
+                return []
+            items.append(self.evidence(metrics_text.parse(page, self.masker)))
+        return items
 
     def _speaks(self, text: str) -> bool:
         """Is a line that is no JSON one of a log that is looked for?"""
@@ -156,7 +181,8 @@ class _Reader:
     def _metrics(self, text: str) -> list[Evidence]:
         if not metrics_text.looks_like_metrics(text):
             return []
-        return [self.evidence(metrics_text.parse(text, self.masker))]
+        several = self._answers(text) if _NEXT_DOCUMENT.search(text) else []
+        return several or [self.evidence(metrics_text.parse(text, self.masker))]
 
     def _commands(self, text: str, size: int) -> list[Evidence]:
         if size > _LARGEST_COMMAND:

@@ -33,6 +33,15 @@ def load(text: str) -> Any:
     return _plain(data, MAX_DEPTH)
 
 
+def first(text: str, begin: int) -> tuple[Any, int]:
+    """The document that begins there, and where it ends. Raises ValueError with a short reason."""
+    try:
+        data, end = json.JSONDecoder(parse_int=_whole).raw_decode(text, begin)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return _plain(data, MAX_DEPTH), end
+
+
 def load_repr(text: str) -> Any:
     """A dict or list as Python prints it. It is turned into JSON word by word: nothing in it is compiled or run."""
     return load(re.sub(_TOKEN, _as_json, text))
