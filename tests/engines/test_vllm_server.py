@@ -324,3 +324,19 @@ def test_a_server_that_pools_has_no_output_to_bound() -> None:
     ):
         [server] = read([log("vllm.log", *vllm_start(64_000, 7.81), said.format(tasks), error)])[0]
         assert server.default_output.value == output, tasks
+
+
+@pytest.mark.parametrize(("asked", "kind"), [(None, Kind.MISSING), (4096, Kind.DERIVED)])
+def test_a_token_budget_that_was_asked_for_is_in_effect(asked: int | None, kind: Kind) -> None:
+    """Where no line states it: vLLM changes only one that it chose itself."""
+    given = {"max_num_batched_tokens": asked} if asked else {}
+    found = server(log("vllm.log", *vllm_start(64_000, 7.81, **given)))
+    [budget] = [setting for setting in found.settings if setting.label == "token budget a step"]
+    assert (budget.effective.kind, budget.effective.value) == (kind, asked)
+
+
+def test_a_token_budget_that_the_log_states_is_read() -> None:
+    line = "Chunked prefill is enabled with max_num_batched_tokens=8192."
+    found = server(log("vllm.log", *vllm_start(64_000, 7.81, line, max_num_batched_tokens=8192)))
+    [budget] = [setting for setting in found.settings if setting.label == "token budget a step"]
+    assert (budget.effective.kind, budget.effective.value) == (Kind.READ, 8192)

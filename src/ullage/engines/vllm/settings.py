@@ -21,7 +21,12 @@ _ROWS = (
 )
 _ASKED_AS = {"num_gpu_blocks": "num_gpu_blocks_override"}
 _MORE_MEMORY: Release = (0, 20, 0)  # since then the default share is 0.92
-_AS_ASKED = ("max_num_seqs", "max_num_queued_reqs", "max_model_len")  # vLLM takes these as they are, or ends
+# vLLM takes these as they are, or ends (arg_utils.py sets a token budget only where none is asked for)
+_AS_ASKED = {
+    "max_num_queued_reqs": "as asked for",
+    "max_model_len": "as asked for",
+    "max_num_batched_tokens": "as asked for; only MLA models on a CPU or an XPU get more (their context)",
+}
 _UNBOUNDED = (
     "a chat completion that names no max_tokens runs to its end token or the end of the context; "
     "engine default: 16 on /v1/completions"
@@ -68,7 +73,7 @@ def _assumed(joined: Joined, decision: Decision, name: str, unit: str) -> Figure
         return derived(name, slots.count, unit, (slots,), "as asked for") if name in joined.args else slots
     if name in _AS_ASKED and name in joined.args:
         asked = joined.args[name]
-        return derived(name, asked.count, unit, (asked,), "as asked for")
+        return derived(name, asked.count, unit, (asked,), _AS_ASKED[name])
     return missing(name, unit, "no evidence states what is in effect")
 
 
