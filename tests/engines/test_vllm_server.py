@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.evidence import argv, document, log, metrics, vllm_start, vllm_stats
@@ -329,7 +331,7 @@ def test_a_server_that_pools_has_no_output_to_bound() -> None:
 @pytest.mark.parametrize(("asked", "kind"), [(None, Kind.MISSING), (4096, Kind.DERIVED)])
 def test_a_token_budget_that_was_asked_for_is_in_effect(asked: int | None, kind: Kind) -> None:
     """Where no line states it: vLLM changes only one that it chose itself."""
-    given = {"max_num_batched_tokens": asked} if asked else {}
+    given: dict[str, Any] = {"max_num_batched_tokens": asked} if asked else {}
     found = server(log("vllm.log", *vllm_start(64_000, 7.81, **given)))
     [budget] = [setting for setting in found.settings if setting.label == "token budget a step"]
     assert (budget.effective.kind, budget.effective.value) == (kind, asked)
