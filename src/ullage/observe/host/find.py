@@ -91,32 +91,34 @@ class _Candidates(NamedTuple):
 def _candidates(programs: Programs, proc: str) -> _Candidates:
     found = _Candidates(0, {}, {}, set())
     seen = 0
-    for pid, told in processes(proc):
+    for pid, words in processes(proc):
         seen += 1
-        words = _called(programs, proc, pid, told)
         if program := programs.command_of(words)[0]:
             found.servers[pid] = (program, words)
         elif words and (program := programs.title_of(words[0])):
             found.titled[pid] = program
         elif words and _PYTHON.match(words[0]):
             found.ranks.add(pid)
+        elif program := programs.command_of(really := _really(proc, pid, words))[0]:
+            found.servers[pid] = (program, really)
     return found._replace(seen=seen)
 
 
-def _called(programs: Programs, proc: str, pid: int, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Its command line, with the program that really runs where it was called by another name (`exec -a NAME`,
-    `ExecStart=@`), as far as that may be read.
+def _really(proc: str, pid: int, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Its command line with the program that really runs, where it was called by another name (`exec -a NAME`,
+    `ExecStart=@`); () where it was not, or where that may not be read.
     """
-    if len(words) < 2 or _PYTHON.match(words[0]) or programs.command_of(words)[0]:
-        return words
-    really = (link(f"{proc}/{pid}/exe").removesuffix(_DELETED), *words[1:])
-    return really if programs.command_of(really)[0] else words
+    program = link(f"{proc}/{pid}/exe").removesuffix(_DELETED) if len(words) > 1 else ""
+    called = words[0] if words else ""
+    return (program, *words[1:]) if program and program.rpartition("/")[2] != called.rpartition("/")[2] else ()
 
 
 def _server(host: _Host, family: Family) -> tuple[Placed, list[Unreadable]] | None:
     """None where it has ended, or its pid is another program's by now."""
     main = whole(host.proc, family.main)
-    words = _called(host.programs, host.proc, main.pid, main.words) if main else ()
+    words = main.words if main else ()
+    if main is not None and not host.programs.command_of(words)[0]:
+        words = _really(host.proc, main.pid, words)
     if main is None or host.programs.command_of(words)[0] != family.program:
         return None
     main = main._replace(
