@@ -394,6 +394,22 @@ def test_the_share_that_the_graphs_are_tells_the_gpus_total(total: float, graphs
     assert each.least <= 0.01 * total * GIB / (cache.size.number / 300_000) <= each.most
 
 
+def test_what_graphs_left_inside_the_share_is_not_all_that_is_idle() -> None:
+    """What of the rest of the GPU is nobody's is not told, so no share is advised."""
+    lines = ("Estimated CUDA graph memory: 4.0 GiB total", "Graph capturing finished in 2 secs, took 1.0 GiB")
+    equal = "The current --gpu-memory-utilization=0.9000 is equivalent to --gpu-memory-utilization=0.8500 without,"
+    found = of(
+        *lines,
+        f"{equal} increase --gpu-memory-utilization to 0.95.",
+        "Available KV cache memory: 25.0 GiB",
+        version="0.25",
+    )
+    assert in_gib(found)["kept for graphs, not taken"] == 3.0
+    assert found.tap.left is None
+    assert found.tap.settings == ()
+    assert found.tap.each is not None
+
+
 @pytest.mark.parametrize(("graphs", "share"), [(0.05, 0.9), (-1.72, 0.9)])
 def test_an_estimate_that_is_too_small_tells_no_total(graphs: float, share: float) -> None:
     [led] = estimated(79.2, graphs, share).ledgers

@@ -23,6 +23,7 @@ from .total import total_of
 
 GRAPHS_INSIDE = (0, 20, 0)  # since then their estimate comes out of the share
 BEFORE = "before the engine began"
+OUTSIDE = "outside the share"
 REFUSED = "free when it was refused"
 _GIVEN_BACK = "the start was refused: what it took and found was given back when it ended"
 _TELLING_GIB = 0.1  # an estimate that is told from the rounding of five printed sizes
@@ -210,10 +211,10 @@ def _outside(figures: Figures, whole: Figure, parts: list[Part]) -> Part | None:
     if not whole.known or share is None or pool_bytes(figures) is None or "kv_cache_memory_bytes" in figures:
         return None
     taken = [*(part.size for part in parts if part.name == BEFORE), *_graphs_outside(figures)]
-    size = less("outside the share", whole, [share, *taken], "total - requested - what is known to be outside")
+    size = less(OUTSIDE, whole, [share, *taken], "total - requested - what is known to be outside")
     if any(part.name == BEFORE for part in parts):
         return Part("left by --gpu-memory-utilization", size, free=True, why="outside the share, and nobody's")
-    return Part("outside the share", size, why="the context and other processes come out of it too")
+    return Part(OUTSIDE, size, why="the context and other processes come out of it too")
 
 
 def _graphs_outside(figures: Figures) -> list[Figure]:

@@ -18,7 +18,7 @@ from ...figure import Figure, Kind, derived, missing
 from ...units import GIB, MIB
 from ..server import Server
 from ..version import release_of
-from .ledger import NO_TOTAL, REFUSED, Figures, graphs_inside, pool_bytes, requested
+from .ledger import NO_TOTAL, OUTSIDE, REFUSED, Figures, graphs_inside, pool_bytes, requested
 
 LEVER = "--gpu-memory-utilization"
 _SETS = f"it sets the pool, and {LEVER} buys nothing"
@@ -54,8 +54,10 @@ def on_tap(server: Server, ledgers: list[Ledger], margin: int) -> OnTap:
 
 
 def _least_left(ledgers: list[Ledger]) -> Figure | None:
-    """Of the GPU that has least left: all ranks hold as many blocks."""
-    lefts = [led.left for led in ledgers if led.left is not None]
+    """Of the GPU that has least left: all ranks hold as many blocks. None where what is idle outside the share is not
+    told, which is most of it.
+    """
+    lefts = [led.left for led in ledgers if led.left is not None and led.part(OUTSIDE) is None]
     return min(lefts, key=lambda left: left.number, default=None)
 
 
