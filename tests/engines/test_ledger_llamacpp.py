@@ -65,6 +65,15 @@ def test_less_free_than_the_margin_shrinks_the_context() -> None:
     assert tap.best.left.number >= 13_000 * MIB
 
 
+def test_fewer_slots_are_advised_only_where_one_is_left() -> None:
+    """One slot with all of the context: less context is another length of it, and no number of slots."""
+    lines = [line.replace("n_slots = 4, n_ctx_slot = 4096", "n_slots = 1, n_ctx_slot = 16384") for line in LINES]
+    tap = account(*lines, TABLE, margin=13_000 * MIB).tap
+    assert tap.best is not None
+    assert tap.best.pool.number < 16_384
+    assert not any("-np" in line for line in tap.says)
+
+
 def test_without_a_table_the_buffers_are_told_and_no_rest() -> None:
     found = account(*LINES)
     gpu = found.ledgers[0]

@@ -67,6 +67,8 @@ def _parallel(cells: Figure, slots: Figure, best: Setting) -> Iterator[str]:
     if slots.known and slots.count and cells.count >= slots.count:
         each = cells.count // slots.count
         count = best.pool.count // each
+        if count in (0, slots.count):
+            return
         yield f"or -np {count} in place of {slots.count}, with {each:,} tokens for each slot and -c {count * each}"
 
 
