@@ -267,6 +267,7 @@ def test_a_start_that_was_refused_has_taken_nothing() -> None:
     )
     found = account(log("vllm.log", f"(EngineCore_DP0 pid=9) ERROR 09-12 10:00:01 [core.py:1] {refused}"))
     assert in_gib(found) == {"before the engine began": 84.88, "free when it was refused": 36.75}
+    assert found.ledgers[0].remarks == ()
     assert "0.3 is the most that starts" in found.tap.unknown
 
 
@@ -286,7 +287,7 @@ def test_a_start_that_was_refused_for_its_context_says_what_it_needs() -> None:
     [
         (("Available KV cache memory: 36.56 GiB",), "'GPU KV cache size'", "'Available KV cache memory'"),
         (("GPU KV cache size: 64,000 tokens", "Model loading took 9.5 GiB"), "'Available KV cache memory'", "size'"),
-        (("Model loading took 9.5 GiB",), "'GPU KV cache size') and no line", "nothing of its memory"),
+        (("Model loading took 9.5 GiB",), "'GPU KV cache size'); no line", "nothing of its memory"),
         (("GPU KV cache size: 64,000 tokens",), "nothing of its memory is part of the evidence", "no line states"),
     ],
 )

@@ -56,9 +56,14 @@ def ledgers(server: Server) -> list[Ledger]:
             usable=free,
             of_whole="total" if whole or not free else "free when the engine began",
             unknown=tuple(unknown),
-            remarks=(_GIVEN_BACK,) if "start_refused" in figures and parts else (),
+            remarks=(_GIVEN_BACK,) if _has_ended(figures, parts) else (),
         )
     ]
+
+
+def _has_ended(figures: Figures, parts: list[Part]) -> bool:
+    """Was it refused when it had taken some of its memory?"""
+    return "start_refused" in figures and bool(parts) and not any(part.name == REFUSED for part in parts)
 
 
 def _device(server: Server) -> str:

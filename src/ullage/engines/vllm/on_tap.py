@@ -23,8 +23,8 @@ from .ledger import NO_TOTAL, OUTSIDE, REFUSED, Figures, graphs_inside, pool_byt
 LEVER = "--gpu-memory-utilization"
 _SETS = f"it sets the pool, and {LEVER} buys nothing"
 _DOUBLE = ((0, 29, 0), (0, 34, 0))  # the printed --kv-cache-memory counts the graphs twice (issue 57936)
-_NO_TOKENS = "no line states the pool in tokens or blocks ('GPU KV cache size')"
-_NO_BYTES = "no line states the pool's memory ('Available KV cache memory', since 0.10)"
+_NO_TOKENS = "no line states the pool in tokens or blocks: the start-up log would ('GPU KV cache size')"
+_NO_BYTES = "no line states the pool's memory: the start-up log of 0.10 and later would ('Available KV cache memory')"
 _WORTH = GIB // 50
 _SPARE = 150 * MIB  # what vLLM leaves of the share in its suggestion
 _NO_LEFT = (
@@ -130,8 +130,7 @@ def _why_not(figures: Figures, led: Ledger, pool: Figure | None) -> str:
 
 
 def _no_pool(figures: Figures, pool: Figure | None) -> str:
-    untold = [*([_NO_TOKENS] if pool is None else []), *([_NO_BYTES] if pool_bytes(figures) is None else [])]
-    return f"{' and '.join(untold)}; the start-up log would tell it"
+    return "; ".join([*([_NO_TOKENS] if pool is None else []), *([_NO_BYTES] if pool_bytes(figures) is None else [])])
 
 
 def _short(figures: Figures, led: Ledger) -> str:
