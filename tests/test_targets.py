@@ -163,6 +163,14 @@ def test_flags_of_a_spec_that_are_none(tmp_path: Path) -> None:
         gathered(str(spec))
 
 
+@pytest.mark.parametrize("kind", ["url", "file"])
+def test_one_target_twice_in_a_spec_is_refused(tmp_path: Path, kind: str) -> None:
+    spec = tmp_path / "ullage.toml"
+    spec.write_text(f'[[target]]\n{kind} = "h:1"\n[[target]]\nfile = "x"\n[[target]]\n{kind} = "h:1"\n')
+    with pytest.raises(UsageError, match="targets 1 and 3 are the same"):
+        gathered(str(spec))
+
+
 def test_flags_of_a_spec_whose_quotes_do_not_pair_up(tmp_path: Path) -> None:
     spec = tmp_path / "ullage.toml"
     spec.write_text('[[target]]\nurl = "http://127.0.0.1:1"\nflags = "--model-path \'here"\n')

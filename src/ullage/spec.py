@@ -43,7 +43,12 @@ def read_spec(path: str) -> list[Target]:
     tables = _load(path).get("target")
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
         raise UsageError(f"{path}: no [[target]] in it", 'write [[target]] and below it url = "http://..."')
-    return [_target(path, number, table) for number, table in enumerate(tables, 1)]
+    targets = [_target(path, number, table) for number, table in enumerate(tables, 1)]
+    for number, target in enumerate(targets, 1):
+        first = next(n for n, other in enumerate(targets, 1) if other.where == target.where)
+        if first != number:
+            raise UsageError(f"{path}: targets {first} and {number} are the same", "make one of them")
+    return targets
 
 
 def _load(path: str) -> dict[str, Any]:

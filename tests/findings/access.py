@@ -121,6 +121,13 @@ OPEN_BY_SOCKETS = (
         advice="--host 127.0.0.1",
         severity=Severity.WARNING,
     ),
+    Scenario(  # as far as they are seen
+        fires=on_host("vllm serve small --port 8000", listens=("0.0.0.0:8000",), hidden=True),
+        silent=on_host("vllm serve small --port 8000", listens=("127.0.0.1:8000",), hidden=True),
+        says=("0.0.0.0 without a key",),
+        advice="--host 127.0.0.1",
+        severity=Severity.WARNING,
+    ),
 )
 LLAMA_OPEN = (
     Scenario(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.evidence import READ_AT, URL, failed, log, of_server, on_host, start, vllm_start
+from tests.evidence import READ_AT, URL, failed, log, metrics, of_server, on_host, start, vllm_start
 from ullage.evidence import EMBEDDED, LEFTOVER, Evidence, Member, Origin, Process
 from ullage.findings.base import Severity
 
@@ -135,7 +135,31 @@ INSIDE = (
         severity=Severity.INFO,
     ),
 )
+
+
+def in_state(state: str) -> Items:
+    items = on_host(LAUNCH, unit=UNIT, state=state)
+    return (*items, of_server(metrics(URL, 'sglang:num_running_reqs{model_name="m"} 1'), items))
+
+
+NEVER_ENDS = (
+    Scenario(
+        fires=in_state("activating (start)"),
+        silent=in_state("active (running)"),
+        says=("sglang.service is activating (start), although the server answers",),
+        advice="set Type=exec in sglang.service",
+        severity=Severity.WARNING,
+    ),
+    Scenario(
+        fires=in_state("activating (start)"),
+        silent=on_host(LAUNCH, unit=UNIT, state="activating (start)"),
+        says=("systemd still waits",),
+        advice="Type=exec",
+        severity=Severity.WARNING,
+    ),
+)
 SCENARIOS: Scenarios = {
+    "start-never-ends": NEVER_ENDS,
     "not-serving": SERVES + STOPPED,
     "port-taken": PORT,
     "left-over-processes": LEFT,

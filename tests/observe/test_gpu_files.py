@@ -207,6 +207,19 @@ def test_a_gpu_that_does_not_answer_is_told_beside_the_others() -> None:
     assert found.remark == f"nvidia-smi says: {lost}"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that it runs.\n\n",
+        "No devices were found\n",
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.1\n",
+    ],
+)
+def test_a_driver_that_does_not_work_is_told_in_its_words(text: str) -> None:
+    found = failure(text)
+    assert (found.status, found.reason) == ("no GPU", f"nvidia-smi says: {text.splitlines()[0]}")
+
+
 def test_the_report_for_people_is_refused_with_what_to_do() -> None:
     found = failure("\n==============NVSMI LOG==============\n\nDriver Version : 550.1\nAttached GPUs : 1\n")
     assert found.advice == "capture nvidia-smi -q -x"

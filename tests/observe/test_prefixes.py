@@ -112,6 +112,15 @@ def test_journald_as_json(unit: str, pid: int, line: str, as_bytes: bool) -> Non
     assert parts(json.dumps(record)) == (unit, pid, "2025-11-29T20:59:37+00:00", line)
 
 
+def test_the_time_of_journald_as_json_is_the_one_that_its_other_forms_print() -> None:
+    record = {
+        "MESSAGE": "x",
+        "_SOURCE_REALTIME_TIMESTAMP": "1764449977000001",
+        "__REALTIME_TIMESTAMP": "1764449977000009",
+    }
+    assert strip(json.dumps(record)).time == "2025-11-29T20:59:37.000001+00:00"
+
+
 def test_systemd_as_json_is_systemd_and_not_the_unit() -> None:
     record = {
         "MESSAGE": "Started x.",

@@ -255,6 +255,19 @@ def test_prometheus_says_what_is_wrong_with_a_selector(setup: Setup) -> None:
     assert "error parsing regexp: missing closing )" in found.reason
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("Service Unavailable", "Prometheus is not ready to answer"),
+        ('{"status":"error","error":"TSDB not ready"}', "Prometheus refuses the query: TSDB not ready"),
+    ],
+)
+def test_one_that_is_not_ready_is_asked_later(server: Server, body: str, reason: str) -> None:
+    server.answering = fixed(body, 503)
+    found = failure(read_prometheus(server.url, ['{job="x"}'], ACCESS, Masker()))
+    assert (found.reason, found.advice.split(" in")[0].split(" later")[0]) == (reason, "ask again")
+
+
 def test_too_many_series_are_cut_at_whole_servers(setup: Setup) -> None:
     *items, left = read_prometheus(setup.url, ['{cluster=~"a|b"}'], ACCESS, Masker(), most_series=5)
     assert {item.origin.target for item in items} == {setup.place(setup.sglang)}

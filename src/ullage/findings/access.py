@@ -103,11 +103,11 @@ def _listens_on(server: Server) -> Figure:
 
 
 def _bound(host: OnHost) -> Figure | None:
-    """Where it listens, as the process table has it: on all addresses if any port of it does. None where that is not
-    known; in a network of its own nobody outside reaches it but through a port that was published.
+    """Where it listens, as far as the process table has it: on all addresses if any port of it does. None where no port
+    of it is known; in a network of its own nobody outside reaches it but through a port that was published.
     """
     tcp = [text.rpartition(":")[0] for text in host.process.listens if not text.startswith("unix:")]
-    if not tcp or host.process.sockets_hidden or host.process.network:
+    if not tcp or host.process.network:
         return None
     most = next((address for address in tcp if address in ("0.0.0.0", "[::]", "::")), tcp[0])
     return read("host", most, "", Source(f"pid {host.process.pid}", "listening sockets"))

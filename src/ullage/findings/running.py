@@ -43,6 +43,25 @@ def not_serving(deployment: Deployment) -> Iterator[Hit]:
         )
 
 
+@rule("start-never-ends", Severity.WARNING, "The server serves, and systemd still waits for it to start")
+def start_never_ends(deployment: Deployment) -> Iterator[Hit]:
+    """A unit of `Type=notify` waits for a word from its program, one of `Type=oneshot` or `Type=forking` for the end of
+    its first process. No engine here gives such a word or ends: after `TimeoutStartSec=` (90 s unless it is set; never
+    for oneshot) systemd kills the server, whatever it does by then. What waits for the unit waits too.
+    """
+    for server in deployment.servers:
+        unit = server.host.unit if server.host else None
+        if unit is None or unit.state != "activating (start)":
+            continue
+        if any(isinstance(item.content, Document | Samples) for item in server.evidence):
+            yield Hit(
+                server.name,
+                f"{unit.name} is {unit.state}, although the server answers: systemd still waits for its start to end",
+                (server.figure("unit"),),
+                f"set Type=exec in {unit.name}, if nothing tells systemd that it is ready",
+            )
+
+
 def _what_to_do(host: OnHost, *, young: bool) -> str:
     if host.process.stopped:
         return f"let it go on: kill -CONT {' '.join(map(str, host.process.stopped))}"

@@ -32,7 +32,8 @@ _TIMED = re.compile(
     r"|(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING|ERROR|DEBUG)\b"
 )
 _OF_GPUS = re.compile(
-    r"<nvidia_smi_log|\| NVIDIA-SMI |\| Processes: |NVSMI LOG"
+    r"\A\s*(?:NVIDIA-SMI has failed|No devices were found|Failed to initialize NVML)"
+    r"|<nvidia_smi_log|\| NVIDIA-SMI |\| Processes: |NVSMI LOG"
     r"|^[^\n]*\b(?:memory\.(?:total|used|free)|used_gpu_memory|used_memory)\b"
     r"|^\d+, [^\n]*, \d+ MiB"
 )

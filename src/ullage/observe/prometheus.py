@@ -194,9 +194,12 @@ class _Reader:
     def _told(self, failure: Failure) -> Failure:
         """With Prometheus's own words, where it gives some."""
         said = _SAID.search(failure.reason)
+        later = failure.status == "503"  # it is starting, or the query took too long
+        if later and not said:
+            return failure._replace(reason="Prometheus is not ready to answer", advice="ask again in a minute")
         if said:
             words = said["words"].replace('\\"', '"').replace("\\n", " ")
-            return failure._replace(reason=f"Prometheus refuses the query: {words}", advice="look at --match")
+            return failure._replace(reason=f"Prometheus refuses the query: {words}", advice="ask again later" if later else "look at --match")
         if failure.status == "404":
             return _not_prometheus()
         if failure.status == "too large":

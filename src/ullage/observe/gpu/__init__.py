@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from ...evidence import Evidence, Failure, Gpus
 from ...masking import Masker
 
 __all__ = ["before_start", "of_text", "read_gpus"]
 
 _XML, _LOG = "<nvidia_smi_log", "NVSMI LOG"
+_NONE = r"(?:NVIDIA-SMI has failed|No devices were found|Failed to initialize NVML)[^\n]*"
 _TABLE, _PROCESSES = "| NVIDIA-SMI ", "| Processes: "
 
 
@@ -39,6 +42,8 @@ def of_text(text: str, masker: Masker) -> Gpus | Failure | None:
         from . import smi_table
 
         return smi_table.parse(text, masker)
+    if said := re.match(_NONE, text.lstrip()):
+        return Failure("no GPU", f"nvidia-smi says: {masker.text(said[0])[:160]}", "mend the driver, capture it again")
     if _LOG in text[:4096]:
         return Failure("not read", "nvidia-smi -q for people, not for programs", "capture nvidia-smi -q -x")
     return smi_csv.parse(text, masker)
