@@ -199,7 +199,8 @@ class _Reader:
             return failure._replace(reason="Prometheus is not ready to answer", advice="ask again in a minute")
         if said:
             words = said["words"].replace('\\"', '"').replace("\\n", " ")
-            return failure._replace(reason=f"Prometheus refuses the query: {words}", advice="ask again later" if later else "look at --match")
+            advice = "ask again later" if later else "look at --match"
+            return failure._replace(reason=f"Prometheus refuses the query: {words}", advice=advice)
         if failure.status == "404":
             return _not_prometheus()
         if failure.status == "too large":
