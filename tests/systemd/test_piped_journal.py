@@ -124,7 +124,8 @@ def test_a_unit_of_a_users_manager(machine: Machine) -> None:
     assert pools(machine, "--user -u own-piped", "with-unit", user="piper") == [1111, None]
 
 
-def test_other_units_in_the_same_journal(own_machine: Machine) -> None:
+@pytest.mark.parametrize("form", ["short-precise", "json"])
+def test_other_units_in_the_same_journal(own_machine: Machine, form: str) -> None:
     words = "-t systemd -t among.sh"
     serving(own_machine, "among", "notify", 1111)
     own_machine.systemctl("start", "among")
@@ -133,17 +134,17 @@ def test_other_units_in_the_same_journal(own_machine: Machine) -> None:
         own_machine.systemctl("restart", "other", "systemd-logind")
         own_machine.run("systemd-run", "--wait", "true")
     own_machine.run("journalctl", "--sync")
-    assert pools(own_machine, words) == [1111]
+    assert pools(own_machine, words, form) == [1111]
     serving(own_machine, "among", "notify", 2222)
     own_machine.systemctl("restart", "among")
     own_machine.systemctl("restart", "other")
     has_printed(own_machine, words, 2)
-    assert pools(own_machine, words) == [1111, 2222]
+    assert pools(own_machine, words, form) == [1111, 2222]
     silent(own_machine, "among")
     own_machine.systemctl("restart", "among")
     own_machine.systemctl("restart", "other")
     own_machine.run("journalctl", "--sync")
-    assert pools(own_machine, words) == [1111, 2222, None]
+    assert pools(own_machine, words, form) == [1111, 2222, None]
 
 
 @pytest.mark.parametrize("kind", ["simple", "notify"])

@@ -17,6 +17,8 @@ from .unit_lines import Told, Word, told
 
 Lines = Sequence[tuple[Event, Told | None]]
 
+_FRACTION = re.compile(r"[.,](\d+)")
+_AT_ONCE_S = 0.1
 _COMES = (Word.STARTING, Word.STARTED)
 _ENGINES = re.compile(r"(?!.*router).*(?:sglang|vllm|llama)", re.IGNORECASE)
 
@@ -26,7 +28,7 @@ def by_starts(events: Sequence[Event], unit: Enum, begins: Collection[Enum]) -> 
 
     `unit`: the step of its lines. `begins`: steps with which a start begins by itself.
     """
-    lines = [(event, told(event.line.text) if event.step is unit else None) for event in events]
+    lines = _in_order([(event, told(event.line.text) if event.step is unit else None) for event in events], begins)
     names = _names(lines, unit, begins)
     course = _Course()
     for event, said in lines:
@@ -39,6 +41,45 @@ def by_starts(events: Sequence[Event], unit: Enum, begins: Collection[Enum]) -> 
                 course.goes_on(event.step in begins)
             if event.step in begins:
                 yield from ((other, False) for other in course.held())
+
+
+def _in_order(lines: Lines, begins: Collection[Enum]) -> Lines:
+    """systemd says "Starting" a moment after the process was made, and journald can note the lines of a server before
+    what systemd said earlier. So of a unit that was down, what is said in the second in which a start begins stands
+    before that, up to where the unit comes; where fractions of it are told, what is said up to 0.1 s later.
+    """
+    placed: list[tuple[Event, Told | None]] = []
+    began, place, over = "", 0, False
+    up: set[str] = set()
+    came: set[str] = set()  # were up when the start began, or have come since
+    for event, said in lines:
+        time = event.line.time
+        if said is None:
+            if event.step in begins and (over or _second(time) != _second(began)):
+                began, place, came, over = time, len(placed), set(up), False
+            placed.append((event, said))
+            continue
+        at_once = time != "" and _second(time) == _second(began) and _fraction(time) - _fraction(began) <= _AT_ONCE_S
+        early = at_once and said.unit not in came
+        placed.insert(place if early else len(placed), (event, said))
+        place += early
+        if said.word in _COMES:
+            up.add(said.unit)
+            came.add(said.unit)
+        else:
+            over = over or said.unit in up
+            up = set() if said.word is Word.BOOT else up - {said.unit}
+    return placed
+
+
+def _second(time: str) -> str:
+    """Of a time as a collector prints it."""
+    return _FRACTION.sub("", time)
+
+
+def _fraction(time: str) -> float:
+    found = _FRACTION.search(time)
+    return float(f"0.{found[1]}") if found else 0.0
 
 
 class _Course:

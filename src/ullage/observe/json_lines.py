@@ -48,7 +48,8 @@ def is_certain(data: Any) -> bool:
 def _journal(data: dict[str, Any]) -> Record:
     identifier = str(data.get("SYSLOG_IDENTIFIER") or "")
     stream = identifier if identifier == "systemd" else _first(data, _JOURNAL_STREAMS).removesuffix(".service")
-    return Record(stream, _number(data.get("_PID")), _time(data.get("__REALTIME_TIMESTAMP")), _message(data["MESSAGE"]))
+    time = data.get("_SOURCE_REALTIME_TIMESTAMP", data.get("__REALTIME_TIMESTAMP"))  # as journalctl's other forms do
+    return Record(stream, _number(data.get("_PID")), _time(time), _message(data["MESSAGE"]))
 
 
 def _message(value: Any) -> str:
