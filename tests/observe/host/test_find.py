@@ -309,10 +309,10 @@ def test_a_program_that_was_replaced_under_a_server(actors: Stage) -> None:
     shutil.copy("/bin/sleep", program)
     process = subprocess.Popen([program, "60"])
     try:
-        (before,) = running(find_servers(programs), process)
+        before = the_one(process)
         shutil.copy("/bin/true", actors.folder / "new")
         (actors.folder / "new").replace(program)
-        (after,) = running(find_servers(programs), process)
+        after = the_one(process)
     finally:
         process.kill()
         process.wait()
