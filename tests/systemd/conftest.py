@@ -29,6 +29,13 @@ def machine(machines: type[Machine], tmp_path_factory: pytest.TempPathFactory) -
         yield machine
 
 
+@pytest.fixture(scope="module")
+def quiet_machine(machines: type[Machine], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """For tests that look at all servers of a machine, and stop theirs."""
+    with machines(tmp_path_factory.mktemp("quiet") / "machine") as machine:
+        yield machine
+
+
 @pytest.fixture
 def own_machine(machines: type[Machine], tmp_path: Path) -> Iterator[Machine]:
     """For a test that does something to the machine as a whole."""

@@ -79,6 +79,11 @@ def deployed(machines: type[Machine], tmp_path_factory: pytest.TempPathFactory) 
         yield machine
 
 
+@pytest.fixture(scope="module")
+def machine(quiet_machine: Machine) -> Machine:
+    return quiet_machine
+
+
 def test_what_runs_and_who_routes_to_whom(deployed: Machine) -> None:
     text = told(deployed, "--api-key-env", "KEY", KEY=SECRET)
     pids = {name: deployed.show(name, "MainPID") for name in (ROUTER, PREFILL, DECODE)}

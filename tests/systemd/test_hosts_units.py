@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from itertools import count
 
+import pytest
+
 from tests.systemd.machine import Machine
 from tests.systemd.servers import start_lines
 from tests.systemd.test_bare_ullage import finding, report
@@ -43,6 +45,11 @@ def start(machine: Machine, unit: str, text: str) -> None:
 
 def of_unit(machine: Machine, unit: str) -> list[dict[str, object]]:
     return [s for s in report(machine)["servers"] if s["figures"].get("unit", {}).get("value") == unit]
+
+
+@pytest.fixture(scope="module")
+def machine(quiet_machine: Machine) -> Machine:
+    return quiet_machine
 
 
 def test_a_command_behind_others_is_still_the_units(machine: Machine) -> None:
