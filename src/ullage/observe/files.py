@@ -38,7 +38,6 @@ _OF_GPUS = re.compile(
     r"|^\d+, [^\n]*, \d+ MiB"
 )
 _LINE_OF_GPUS = re.compile(r"\s*[<|+]|.*, *\d+(?: MiB)?$")
-_GPU_MARKS = (b"<nvidia_smi_log", b"| NVIDIA-SMI ", b"| Processes: ", b"memory.used", b"memory.total", b"memory.free")
 # What llama.cpp prints has no time in builds before 2026; in a terminal's text it stands under its command line.
 _SAID = re.compile(rb"^(?:(?:llama_\w+|llm_load_\w+|print_info|load_tensors): |(?:srv|slot) +\w+: )", re.MULTILINE)
 
@@ -107,7 +106,7 @@ class _Reader:
         if content is None:
             return []
         logs = [item for item in self._log(handle) if _holds_more_than_gpus(item.content)]
-        if isinstance(content, Gpus) and logs and self._begin(handle, logs) > max(map(text.rfind, _GPU_MARKS)):
+        if isinstance(content, Gpus) and logs and self._begin(handle, logs) > _last_gpus(text):
             content = before_start(content)
         return [self.evidence(content), *logs]
 
@@ -206,6 +205,12 @@ _FENCE = "```"  # a document quotes commands; nobody runs them
 def _holds_more_than_gpus(content: Content) -> bool:
     """The names of processes there can look like an engine's lines."""
     return isinstance(content, Log) and any(not _LINE_OF_GPUS.match(line.text) for line in content.lines)
+
+
+def _last_gpus(text: bytes) -> int:
+    """Where the last thing that nvidia-smi wrote begins."""
+    found = _OF_GPUS.finditer(text.decode("latin-1"))  # where a byte is a letter
+    return max((match.start() for match in found), default=-1)
 
 
 def _is_log(text: str) -> bool:
